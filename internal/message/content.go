@@ -20,6 +20,7 @@ type Content struct {
 	Attachments   []string // the decoded file names; attachments without a name are not listed
 	HasAttachment bool
 	Incomplete    string // why there may be more; empty when everything was read
+	Err           error  // the spool could not be read, such as for an error of the disk; nil otherwise
 }
 
 // Limits of memory and work per message. Content is incomplete when a message exceeds one.
@@ -74,6 +75,7 @@ func (c *contentReader) read(ctx context.Context, m *Message) {
 		c.Incomplete = "there was no time to read all of it"
 	case err != nil:
 		c.incomplete("it cannot be read: " + withoutControls(err.Error()))
+		c.Err = err
 	}
 }
 

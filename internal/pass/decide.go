@@ -17,8 +17,22 @@ import (
 // errInterrupted says that ctx ended before a decision was made.
 var errInterrupted = errors.New("interrupted while a message was examined")
 
+// unreadError says that the content of a message could not be read where it is spooled. Fetched
+// again, the message may be decided on.
+type unreadError struct{ err error }
+
+func (e *unreadError) Error() string { return "read the message to decide on it: " + e.err.Error() }
+
+func (e *unreadError) Unwrap() error { return e.err }
+
+// ofMessage reports whether an error of decide is the trouble of that message: its task counts the
+// attempts to decide.
+func ofMessage(err error) bool {
+	return errors.As(err, new(*panicError)) || errors.As(err, new(*unreadError))
+}
+
 // decide makes the decision on a message whose content is at hand. Its error is an errInterrupted,
-// a panicError, or that a report could not be recorded.
+// a panicError, an unreadError, or that a report could not be recorded.
 func (p *Pass) decide(ctx context.Context, m route.Mail, revision string, log *slog.Logger) (_ *tasks.Decision, err error) {
 	defer caught("decide on the message", log, &err)
 	report, err := p.report(ctx, m, log)
@@ -32,6 +46,9 @@ func (p *Pass) decide(ctx context.Context, m route.Mail, revision string, log *s
 	d, by := Decide(ctx, p.Routes, m, p.Config.MaxReceived)
 	if ctx.Err() != nil { // what was not examined may have decided otherwise
 		return nil, fmt.Errorf("%w: %w", errInterrupted, ctx.Err())
+	}
+	if by.Err != nil {
+		return nil, &unreadError{by.Err}
 	}
 	if len(by.Problems) > 0 { // without their text, which quotes the message
 		log.Warn("a route could not use what it captured, or names a contact without an email address; " +

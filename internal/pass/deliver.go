@@ -30,12 +30,11 @@ func (d *deliverer) process(ctx context.Context, j *job) (tasks.Status, error) {
 	if why := d.gate.limited(); why != nil {
 		return d.wait(ctx, j, why)
 	}
-	var bug *panicError
 	ds, end, err := d.decide(ctx, j)
 	switch {
 	case errors.Is(err, errInterrupted):
 		return d.release(ctx, j, "interrupted", 0, nil)
-	case errors.As(err, &bug):
+	case ofMessage(err):
 		return d.fail(ctx, j, j.claim.Task.Deliveries, err)
 	case err != nil:
 		return d.unrecorded(ctx, j, nil, err)

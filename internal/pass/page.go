@@ -278,8 +278,7 @@ func (s *scanner) entry(ctx context.Context, f *folder, it fetched) (tasks.Entry
 	}
 	var err error
 	e.Decision, err = s.pass.decide(ctx, m, s.revision, s.log.With("folder", f.row.Name, "uid", it.meta.UID))
-	var bug *panicError
-	if errors.As(err, &bug) { // it is registered: its task counts the attempts to decide
+	if ofMessage(err) { // it is registered: its task counts the attempts to decide
 		return e, nil
 	}
 	return e, err

@@ -138,7 +138,8 @@ func (a *replayer) outcome(t tasks.Task) ReplayOutcome {
 	return Compared
 }
 
-// decide asks the routes, and reports whether the known parts of the message are enough for them.
+// decide asks the routes, and reports whether the known parts of the message are enough for them. What
+// is there, and yet cannot be read, is not compared.
 func (a *replayer) decide(ctx context.Context, it *replayed, m *message.Message) bool {
 	mail := route.Mail{
 		Inbox: a.visit.in.Address, Labels: a.visit.in.Labels.Texts(), Folder: it.task.Folder,
@@ -152,6 +153,10 @@ func (a *replayer) decide(ctx context.Context, it *replayed, m *message.Message)
 	whole := m != nil && (!m.HeaderOnly || it.task.Identity.Size > a.visit.pass.Config.MaxSize)
 	if d.Unsure && !whole {
 		return false
+	}
+	if d.Err != nil {
+		it.unknown = text.Error(d.Err)
+		return true
 	}
 	it.now = &d
 	return true

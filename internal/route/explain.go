@@ -109,7 +109,8 @@ func quote(s string) string {
 // reached.
 func (t *Table) Explain(ctx context.Context, m Mail) []Step {
 	var steps []Step
-	for _, r := range t.evaluate(ctx, m, true) {
+	results, _ := t.evaluate(ctx, m, true)
+	for _, r := range results {
 		steps = append(steps, Step{
 			Route: r.Name, Outcome: r.outcome, Conditions: checks(r.found), Captured: r.captured,
 			Contacts: r.contacts, LeftOut: r.leftOut, Problem: r.problem,

@@ -112,6 +112,7 @@ type Decision struct {
 	Reason   string   // one line for a person; with Skip it begins with ByRoute, ByAutomated or ByOwnAddress
 	LeftOut  string   // the inbox's own address, if it was left out of the recipients; Note says why
 	Unsure   bool     // more of the message may lead to another decision
+	Err      error    // with Unsure: the message could not be read; another try may succeed
 	Problems []string // captures that cannot be used and contacts without an address; may quote the message
 }
 
@@ -133,7 +134,8 @@ func (t *Table) Decide(ctx context.Context, m Mail) Decision {
 	byProgram := automated(m)
 	seen := map[string]bool{}
 	var why string // the last matching rule adds no recipients on purpose
-	for _, r := range t.evaluate(ctx, m, false) {
+	results, failed := t.evaluate(ctx, m, false)
+	for _, r := range results {
 		if r.problem != "" && r.outcome != Failed {
 			d.Problems = append(d.Problems, fmt.Sprintf("route %q: %s", r.Name, r.problem))
 		}
@@ -142,6 +144,9 @@ func (t *Table) Decide(ctx context.Context, m Mail) Decision {
 			d.Unsure = d.Unsure || m.Message == nil && r.Automated == SkipAutomated // a program may have sent it
 			why = d.take(r, byProgram, seen)
 		}
+	}
+	if d.Unsure {
+		d.Err = failed
 	}
 	if d.LeftOut != "" && slices.ContainsFunc(d.To, m.isOwn) { // another rule forwards it
 		d.LeftOut = ""
@@ -206,13 +211,13 @@ type result struct {
 }
 
 // evaluate tries the rules up to the one that decides. With whole, it evaluates all conditions of a
-// rule, so that Explain can show them; the outcome is the same.
-func (t *Table) evaluate(ctx context.Context, m Mail, whole bool) []result {
+// rule, so that Explain can show them; the outcome is the same. failed is why the message could not
+// be read.
+func (t *Table) evaluate(ctx context.Context, m Mail, whole bool) (results []result, failed error) {
 	limited, cancel := context.WithTimeout(ctx, cmp.Or(t.maxTime, maxTime))
 	defer cancel()
 	v := newView(limited, m)
 	v.directory = t.directory
-	var results []result
 	for i := range t.rules {
 		one := t.rules[i].try(v, whole)
 		results = append(results, one)
@@ -220,7 +225,10 @@ func (t *Table) evaluate(ctx context.Context, m Mail, whole bool) []result {
 			break
 		}
 	}
-	return results
+	if v.parts != nil {
+		failed = v.parts.Err
+	}
+	return results, failed
 }
 
 func (r *compiled) try(v *view, whole bool) result {
