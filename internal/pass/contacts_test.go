@@ -50,6 +50,24 @@ func TestContactWithoutAddress(t *testing.T) {
 	r.wantTask(tasks.SkippedNoMatch, `no route matches; route "people": contact "Ann" is named in the subject and has no email address`)
 }
 
+// unreadable is a message whose parts cannot be separated.
+func unreadable(text string) []byte {
+	return []byte("From: a@x.example\r\nSubject: x\r\nContent-Type: multipart/mixed\r\n\r\n" + text + "\r\n")
+}
+
+// TestContactsNotLookedFor: the audit trail says which contacts may be missing, and why.
+func TestContactsNotLookedFor(t *testing.T) {
+	r := newRig(t, nil, route.Rule{Name: "all", To: []string{"desk2@firm.example"}, ToContacts: &route.ToContacts{In: []string{"body"}}})
+	r.Routes = r.Routes.With(route.NewDirectory([]route.Contact{{Name: "Ann", Email: "ann@firm.example"}}))
+	r.add(inbox.StartAll)
+	r.put("INBOX", unreadable("for Ann"))
+	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
+	want := `not_used: route "all": to_contacts is undecided: it has parts, but no valid boundary between them`
+	if got := r.trail(); !slices.Contains(got, want) {
+		t.Errorf("the trail says %q, want %q", got, want)
+	}
+}
+
 // TestNotUsed: a contact without an address and a capture that makes none are in the audit trail,
 // once, of what others get.
 func TestNotUsed(t *testing.T) {

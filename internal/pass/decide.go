@@ -51,8 +51,8 @@ func (p *Pass) decide(ctx context.Context, m route.Mail, revision string, log *s
 		return nil, &unreadError{by.Err}
 	}
 	if len(by.Problems) > 0 { // without their text, which quotes the message
-		log.Warn("a route could not use what it captured, or names a contact without an email address; " +
-			"`route test` and `task show` say which")
+		log.Warn("a route could not use what it captured, names a contact without an email address, " +
+			"or could not look for all contacts; `route test` and `task show` say which")
 	}
 	d.Revision = revision
 	return &d, nil

@@ -154,12 +154,15 @@ func (r *result) addContacts(v *view) {
 		r.add(v.mail, m.Email)
 	}
 	r.problem = missingEmails(unreachable)
+	if why != "" {
+		r.problem = strings.TrimPrefix(r.problem+"; to_contacts is undecided: "+why, "; ")
+	}
 	switch {
 	case len(r.to) > 0:
 	case len(unreachable) > 0:
 		r.outcome = NotUsed
 	case why != "":
-		r.outcome, r.problem = Failed, "to_contacts is undecided: "+why
+		r.outcome = Failed
 	case r.leftOut == "":
 		r.outcome = Failed
 		r.problem = "to_contacts finds no contact of the directory in: " + strings.Join(r.ToContacts.In, ", ")

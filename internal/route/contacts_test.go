@@ -115,6 +115,20 @@ func TestToContacts(t *testing.T) {
 			`contact "Mute"`,
 		},
 		{
+			"beside others, and the body cannot be read",
+			[]Rule{{Name: "p", To: []string{"desk@firm.example"}, ToContacts: in("body")}},
+			"Subject: x\nContent-Type: multipart/mixed\n\nAnn Miller", "p",
+			[]string{"desk@firm.example"},
+			`route "p": to_contacts is undecided: it has parts, but no valid boundary between them`,
+		},
+		{
+			"one without an address, and the body cannot be read",
+			[]Rule{{Name: "p", To: []string{"desk@firm.example"}, ToContacts: in("subject", "body")}},
+			"Subject: silent\nContent-Type: multipart/mixed\n\nAnn Miller", "p",
+			[]string{"desk@firm.example"},
+			`contact "Mute" is named in the subject and has no email address; to_contacts is undecided: it has parts`,
+		},
+		{
 			"robots",
 			[]Rule{{Name: "p", Automated: SkipAutomated, ToContacts: in("subject")}},
 			"Auto-Submitted: auto-replied\nSubject: Ann Miller", "p", nil, "",

@@ -113,7 +113,7 @@ type Decision struct {
 	LeftOut  string   // the inbox's own address, if it was left out of the recipients; Note says why
 	Unsure   bool     // more of the message may lead to another decision
 	Err      error    // with Unsure: the message could not be read; another try may succeed
-	Problems []string // captures that cannot be used and contacts without an address; may quote the message
+	Problems []string // captures that cannot be used, contacts without an address or not looked for; may quote the message
 }
 
 // Table is a compiled list of rules. It does not change and may be used by several goroutines at
