@@ -99,6 +99,9 @@ func TestLeaves(t *testing.T) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
+	if Leaves(tasks.Task{Status: tasks.SkippedNoMatch, Skip: tasks.SkipUndecided}, nil) {
+		t.Error("a message leaves that a route may match")
+	}
 	if Leaves(tasks.Task{Status: tasks.SkippedNoMatch, Form: tasks.Form{Mode: "notice"}}, nil) || !Leaves(tasks.Task{Status: tasks.SkippedNoMatch}, nil) {
 		t.Error("a message that no route matches leaves, but not one of which a notice went out")
 	}

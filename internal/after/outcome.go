@@ -42,6 +42,8 @@ func (v *visit) admit(j *job, at place) {
 		j.back(t.FinishedAt.Add(delay).Sub(v.worker.Now()))
 	case (deletes || moves) && onlyNotice(t):
 		j.skip("only a notice was forwarded, and the message stays where the notice says it is")
+	case (deletes || moves) && undecided(t):
+		j.skip("it is not known whether a route matches (see its reason), and the message stays")
 	case (deletes || moves) && !Leaves(t, j.known):
 		j.skip("it is not certain that each recipient has the message")
 	case moves && folder == t.Folder:
@@ -52,21 +54,25 @@ func (v *visit) admit(j *job, at place) {
 }
 
 // Leaves reports whether the message of a task that has ended may be moved or deleted: more than a notice
-// went out, and if it was forwarded, each recipient has it. known are the tasks of duplicates.
+// went out, it is known whether a route matches, and if it was forwarded, each recipient has it. known are
+// the tasks of duplicates.
 func Leaves(t tasks.Task, known map[int64]tasks.Task) bool {
-	return !onlyNotice(t) && (t.Status != tasks.Forwarded || arrived(t, known))
+	return !onlyNotice(t) && !undecided(t) && (t.Status != tasks.Forwarded || arrived(t, known))
 }
 
-// MayLeave is Leaves for a task that is due, after the next attempt: each recipient has the message or
-// may get it.
+// MayLeave is Leaves for a task that is due or would be registered, after the next attempt: each
+// recipient has the message or may get it.
 func MayLeave(t tasks.Task) bool {
-	return !onlyNotice(t) && !slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
+	return !onlyNotice(t) && !undecided(t) && !slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
 		return d.Status == tasks.Failed || d.Status == tasks.Sending || d.Waits() || d.HasBounced()
 	})
 }
 
 // onlyNotice reports whether a notice goes out in place of the message, and says where that is.
 func onlyNotice(t tasks.Task) bool { return t.Form.Mode == "notice" }
+
+// undecided reports whether no route took the message, and one that could not look at all of it may match.
+func undecided(t tasks.Task) bool { return t.Skip == tasks.SkipUndecided }
 
 // arrived reports whether there are recipients, each has the message, from this task or from another
 // one, and none of them has bounced. Of another task that is purged this is not known: an operator may

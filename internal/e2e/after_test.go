@@ -233,6 +233,29 @@ func TestDryRunNamesWhatIsDeleted(t *testing.T) {
 	w.wantIn("INBOX", "letter 1")
 }
 
+// TestUndecidedStays: a message that a route may match, and that could not be read, is not deleted. The
+// event says why, and a dry run does not name it.
+func TestUndecidedStays(t *testing.T) {
+	w := newWorldOf(t, "sqlite", withUIDPlus, "{skipped_no_match: delete}")
+	w.routes = "  - {name: letters, match: {body: letter}, to: [intake@firm.example]}\n"
+	w.configure()
+	w.addInbox(desk, "--start", "all", "--allow-delete")
+	w.put(desk, "other")
+	w.imap.Append(t, desk, "INBOX", []byte("Subject: broken\r\nContent-Type: multipart/mixed\r\n\r\na letter\r\n"))
+	out := w.must(0, "run", "--dry-run").stdout
+	if strings.Count(out, "deleted") != 1 || !regexp.MustCompile(`(?m) "broken": would not be forwarded: no route matches; route "letters": body is undecided: .* between them$`).MatchString(out) {
+		t.Errorf("run --dry-run prints\n%s\nwant that the other one is deleted, and it alone", out)
+	}
+	w.pass(0)
+	w.wantIn("INBOX", "broken")
+	if out := w.must(0, "event", "list", "--status", "skipped", "--json").stdout; !strings.Contains(out, "it is not known whether a route matches") {
+		t.Errorf("event list prints\n%s\nwant why nothing was deleted", out)
+	}
+	if out := w.must(0, "task", "show", "2", "--json").stdout; !strings.Contains(out, `"skip_reason":"undecided"`) {
+		t.Errorf("task show prints\n%s\nwant the skip reason", out)
+	}
+}
+
 // TestAfterOfTwoRoutes: two routes together say more than one thing, and nothing waits for that. What
 // the configuration does not say any more is not done any more.
 func TestAfterOfTwoRoutes(t *testing.T) {

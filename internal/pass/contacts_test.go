@@ -68,6 +68,34 @@ func TestContactsNotLookedFor(t *testing.T) {
 	}
 }
 
+// TestUndecided: a message that a route may match, and no other matches, is marked as such: when it is
+// registered, and when it is decided at its claim.
+func TestUndecided(t *testing.T) {
+	word := route.Rule{Name: "word", Match: route.Match{Body: []string{"invoice"}}, To: []string{"team@firm.example"}}
+	reason := `no route matches; route "word": body is undecided: it has parts, but no valid boundary between them`
+	r := newRig(t, nil, word)
+	r.add(inbox.StartAll)
+	r.put("INBOX", unreadable("the invoice"))
+	r.want(r.run(), Counters{Registered: 1, SkippedNoMatch: 1})
+	task := r.wantTask(tasks.SkippedNoMatch, reason)
+	_, err := r.queue.Requeue(t.Context(), "a person", task.ID)
+	check(t, err)
+	if again := r.tasks()[0]; task.Skip != tasks.SkipUndecided || again.Skip != "" {
+		t.Errorf("the skip reason is %q, and %q when it is requeued; want %q, and none", task.Skip, again.Skip, tasks.SkipUndecided)
+	}
+	r.want(r.run(), Counters{SkippedNoMatch: 1})
+	if task := r.wantTask(tasks.SkippedNoMatch, reason); task.Skip != tasks.SkipUndecided {
+		t.Errorf("decided at its claim, the skip reason is %q, want %q", task.Skip, tasks.SkipUndecided)
+	}
+	r2 := newRig(t, nil, word)
+	r2.add(inbox.StartAll)
+	r2.put("INBOX", testserver.Mail("a@x.example", address, "x", "no such word"))
+	r2.want(r2.run(), Counters{Registered: 1, SkippedNoMatch: 1})
+	if task := r2.wantTask(tasks.SkippedNoMatch, "no route matches"); task.Skip != "" {
+		t.Errorf("of a message that was read the skip reason is %q, want none", task.Skip)
+	}
+}
+
 // TestNotUsed: a contact without an address and a capture that makes none are in the audit trail,
 // once, of what others get.
 func TestNotUsed(t *testing.T) {

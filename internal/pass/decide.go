@@ -76,6 +76,9 @@ func Decide(ctx context.Context, table *route.Table, m route.Mail, maxReceived i
 		d.Skip = tasks.SkipByRoute
 	case len(by.To) == 0:
 		d.Route = ""
+		if by.Unsure {
+			d.Skip = tasks.SkipUndecided
+		}
 	}
 	return d, by
 }

@@ -89,12 +89,17 @@ func combine(cs []condition, v *view, whole bool, begin, decides verdict) (resul
 	return result, found
 }
 
-// undecided reports whether a finding, or one inside it, is unknown. Then another group may be the
-// first that captures.
-func undecided(found []finding) bool {
-	return slices.ContainsFunc(found, func(f finding) bool {
-		return f.verdict == unknown || undecided(f.group)
-	})
+// undecided is the first finding that is unknown, or one inside it, in words; empty if there is none.
+func undecided(found []finding) string {
+	for _, f := range found {
+		if why := undecided(f.group); why != "" {
+			return why
+		}
+		if f.verdict == unknown {
+			return f.key + " is undecided: " + f.why
+		}
+	}
+	return ""
 }
 
 // captures collects the named groups of the regular expressions that held. The first of a name

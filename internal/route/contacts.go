@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -144,7 +145,7 @@ func (r *result) addContacts(v *view) {
 		return
 	}
 	list, why := v.mentioned(r.ToContacts.In)
-	r.contacts, r.unsure = list, r.unsure || why != ""
+	r.contacts = list
 	var unreachable []Mention
 	for _, m := range list {
 		if m.Email == "" {
@@ -155,7 +156,9 @@ func (r *result) addContacts(v *view) {
 	}
 	r.problem = missingEmails(unreachable)
 	if why != "" {
-		r.problem = strings.TrimPrefix(r.problem+"; to_contacts is undecided: "+why, "; ")
+		why = "to_contacts is undecided: " + why
+		r.undecided = cmp.Or(r.undecided, why)
+		r.problem = strings.TrimPrefix(r.problem+"; "+why, "; ")
 	}
 	switch {
 	case len(r.to) > 0:

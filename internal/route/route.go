@@ -36,6 +36,7 @@ import (
 
 	"postrider/internal/address"
 	"postrider/internal/message"
+	words "postrider/internal/text"
 )
 
 // Priority is the order in which tasks are processed: high before normal.
@@ -133,13 +134,19 @@ func (t *Table) Decide(ctx context.Context, m Mail) Decision {
 	d := Decision{Priority: Normal}
 	byProgram := automated(m)
 	seen := map[string]bool{}
-	var why string // the last matching rule adds no recipients on purpose
+	var why string      // the last matching rule adds no recipients on purpose
+	var mayMatch string // the first rule that is undecided, and why
 	results, failed := t.evaluate(ctx, m, false)
 	for _, r := range results {
 		if r.problem != "" && r.outcome != Failed {
 			d.Problems = append(d.Problems, fmt.Sprintf("route %q: %s", r.Name, r.problem))
 		}
-		d.Unsure = d.Unsure || r.unsure
+		if r.undecided != "" {
+			d.Unsure = true
+			if mayMatch == "" && r.outcome == Failed {
+				mayMatch = fmt.Sprintf("; route %q: %s", r.Name, words.Cut(r.undecided, maxWhy))
+			}
+		}
 		if r.outcome == Matched {
 			d.Unsure = d.Unsure || m.Message == nil && r.Automated == SkipAutomated // a program may have sent it
 			why = d.take(r, byProgram, seen)
@@ -154,9 +161,11 @@ func (t *Table) Decide(ctx context.Context, m Mail) Decision {
 	d.Skip = len(d.Matched) > 0 && len(d.To) == 0
 	d.Loop = d.Loop && d.Skip
 	d.Route = joined(d.Matched)
-	d.Reason = strings.Join(append([]string{d.reason(why)}, d.Problems...), "; ")
+	d.Reason = strings.Join(append([]string{d.reason(why, mayMatch)}, d.Problems...), "; ")
 	return d
 }
+
+const maxWhy = 200 // characters of why a rule is undecided
 
 // take adds what a matching rule says. It returns the reason if the rule adds no recipients. seen
 // holds the mailboxes in d.To.
@@ -182,11 +191,11 @@ func (d *Decision) take(r result, byProgram string, seen map[string]bool) (why s
 	return ""
 }
 
-func (d Decision) reason(skipped string) string {
+func (d Decision) reason(skipped, mayMatch string) string {
 	why := "matches route " + strings.Join(d.Matched, ", ")
 	switch {
 	case len(d.Matched) == 0:
-		return "no route matches"
+		return "no route matches" + mayMatch
 	case d.Skip:
 		why = skipped
 	}
@@ -207,7 +216,8 @@ type result struct {
 	contacts []Mention
 	urgency  Priority
 	problem  string
-	unsure   bool // undecided, or its captures or contacts are
+
+	undecided string // why it is, or its captures or contacts are; empty if nothing is
 }
 
 // evaluate tries the rules up to the one that decides. With whole, it evaluates all conditions of a
@@ -234,11 +244,13 @@ func (t *Table) evaluate(ctx context.Context, m Mail, whole bool) (results []res
 func (r *compiled) try(v *view, whole bool) result {
 	res := result{compiled: r, outcome: Failed}
 	held, found := all(r.conditions, v, whole)
-	res.found, res.unsure = found, held == unknown
+	res.found = found
+	if held == unknown || held == yes && r.captures() { // another group may be the first that captures
+		res.undecided = undecided(found)
+	}
 	if held != yes {
 		return res
 	}
-	res.unsure = r.captures() && undecided(found)
 	res.captured = map[string]string{}
 	captures(found, res.captured)
 	to, err := r.recipients(res.captured)

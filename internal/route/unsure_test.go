@@ -114,6 +114,38 @@ func TestUnsure(t *testing.T) {
 	}
 }
 
+// TestUndecidedReason: the reason that no route matches names the first route that may match, and what it
+// could not look at.
+func TestUndecidedReason(t *testing.T) {
+	to := []string{"a@x.example"}
+	other := Rule{Name: "other", Match: Match{Subject: []string{"other"}}, To: to}
+	word := Rule{Name: "word", Match: Match{Body: []string{"invoice"}}, To: to}
+	group := Rule{Name: "group", Match: Match{Any: []Match{{Subject: []string{"other"}}, {Not: &Match{Body: []string{"invoice"}}}}}, To: to}
+	people := Rule{Name: "people", ToContacts: &ToContacts{In: []string{"body"}}}
+	long := Rule{Name: "long", Match: Match{When: `float(subject) > 1 and subject != "` + strings.Repeat("long", 200) + `"`}, To: to}
+	const why = "it has parts, but no valid boundary between them"
+	for name, tt := range map[string]struct {
+		rules []Rule
+		want  string
+	}{
+		"a word":                   {[]Rule{other, word, group}, `no route matches; route "word": body is undecided: ` + why},
+		"in a group":               {[]Rule{group}, `no route matches; route "group": any[1].not.body is undecided: ` + why},
+		"contacts":                 {[]Rule{other, people}, `no route matches; route "people": to_contacts is undecided: ` + why},
+		"not the word":             {[]Rule{other}, `no route matches`},
+		"another matches":          {[]Rule{word, {Name: "all", To: to}}, `matches route all`},
+		"an expression that fails": {[]Rule{long}, `no route matches; route "long": when is undecided: the expression fails: `},
+	} {
+		table := compile(t, tt.rules...).With(NewDirectory(staff))
+		got := table.Decide(t.Context(), mailOf(t, "Subject: x\nContent-Type: multipart/mixed\n\nthe invoice")).Reason
+		if name == "an expression that fails" && len(got) < 300 {
+			got = got[:len(tt.want)]
+		}
+		if got != tt.want {
+			t.Errorf("%s: the reason is %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
 // TestNoTimeForTheContent: what cannot be decoded in time is undecided, and the rules that do not
 // need it take the message.
 func TestNoTimeForTheContent(t *testing.T) {

@@ -44,7 +44,7 @@ type Decision struct {
 	Route      string     // the names of the routes that matched, joined by "+"
 	Recipients []string   // nobody: the task ends skipped, or skipped_no_match
 	Priority   Priority   // from the routes
-	Skip       SkipReason // nobody gets it on purpose
+	Skip       SkipReason // nobody gets it on purpose, or, with SkipUndecided, no route is known to match
 	Reason     string     // why nobody gets it
 	Notes      []Note     // for the audit trail
 }
@@ -54,7 +54,7 @@ func (d *Decision) Status() Status {
 	switch {
 	case d == nil || d.Skip == "" && len(d.Recipients) > 0:
 		return Received
-	case d.Skip != "":
+	case d.Skip != "" && d.Skip != SkipUndecided:
 		return Skipped
 	}
 	return SkippedNoMatch

@@ -22,7 +22,7 @@ var Statuses = []Status{
 	Received, InProgress, Error, Uncertain, Dead, Forwarded, SkippedNoMatch, Skipped,
 }
 
-// SkipReason is why a task was skipped.
+// SkipReason is why a task was skipped, or that a route which does not match might.
 type SkipReason string
 
 // The reasons.
@@ -34,6 +34,7 @@ const (
 	SkipByRoute   SkipReason = "by_route"    // a route skips it
 	SkipOperator  SkipReason = "by_operator" // an operator skipped it
 	SkipReport    SkipReason = "report"      // a report of the bounce inbox: it was read, and is not forwarded
+	SkipUndecided SkipReason = "undecided"   // of SkippedNoMatch alone: a route could not look at all of the message
 )
 
 // transitions is the state machine. What is not here is a programming error.

@@ -97,7 +97,7 @@ CREATE TABLE monitored_emails_tasks (
     mode_reason   TEXT     NOT NULL DEFAULT '', -- why, where the mode was decided for this message
     priority      INTEGER  NOT NULL, -- 1 high, 0 normal
     status        TEXT     NOT NULL,
-    skip_reason   TEXT     NOT NULL DEFAULT '', -- duplicate, loop, ...; empty unless skipped
+    skip_reason   TEXT     NOT NULL DEFAULT '', -- duplicate, loop, ...; or undecided, if no route matches; empty in other states
     in_doubt      INTEGER  NOT NULL DEFAULT 0, -- 1: an operator requeued it while an outcome was unknown
     attempt_count INTEGER  NOT NULL,
     lost_leases   INTEGER  NOT NULL,

@@ -86,6 +86,7 @@ func testRegisterDecisions(s *suite) {
 		{"recipients", &tasks.Decision{Revision: revision, Route: "desk", Recipients: []string{ann}, Notes: note}, tasks.Received, []string{"left_out"}},
 		{"not decided", nil, tasks.Received, nil},
 		{"no recipient", &tasks.Decision{Revision: revision, Route: "desk", Reason: "no one", Notes: note}, tasks.SkippedNoMatch, []string{"left_out"}},
+		{"undecided", &tasks.Decision{Revision: revision, Skip: tasks.SkipUndecided, Reason: "no route matches; one may"}, tasks.SkippedNoMatch, nil},
 		{"skipped", &tasks.Decision{Revision: revision, Skip: tasks.SkipByRoute, Reason: "by_route: list"}, tasks.Skipped, nil},
 		{"skipped, with recipients", &tasks.Decision{Revision: revision, Skip: tasks.SkipLoop, Reason: "loop", Recipients: []string{ann}}, tasks.Skipped, nil},
 	} {
