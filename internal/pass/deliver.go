@@ -55,8 +55,7 @@ func (d *deliverer) process(ctx context.Context, j *job) (tasks.Status, error) {
 func (d *deliverer) decide(ctx context.Context, j *job) ([]tasks.Delivery, *tasks.Result, error) {
 	t := &j.claim.Task
 	unread := !t.Read && !j.msg.HeaderOnly
-	// Without deliveries the end that followed from the decision was not recorded.
-	decided := t.Revision == d.revision && len(t.Deliveries) > 0
+	decided := isDecided(*t, d.revision)
 	if decided && !unread {
 		return t.Deliveries, nil, nil
 	}
@@ -80,6 +79,12 @@ func (d *deliverer) decide(ctx context.Context, j *job) ([]tasks.Delivery, *task
 		return nil, &tasks.Result{Status: status, Skip: res.Decision.Skip, Reason: res.Decision.Reason}, nil
 	}
 	return t.Deliveries, nil, nil
+}
+
+// isDecided reports whether a task was decided by the rules of that revision. Without deliveries the end
+// that followed from the decision was not recorded.
+func isDecided(t tasks.Task, revision string) bool {
+	return t.Revision == revision && len(t.Deliveries) > 0
 }
 
 // reserve takes what the task has to own, by the rules in force.

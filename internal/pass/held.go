@@ -112,6 +112,9 @@ func (h *Held) deliverer() *deliverer {
 func (h *Held) preview(ctx context.Context) error {
 	p := h.process.pass
 	err := p.Queue.List(ctx, tasks.Filter{InboxID: h.in.ID, Due: true}, func(t tasks.Task) error {
+		if !isDecided(t, h.revision) && !t.Begun() { // a run decides it, or decides it again
+			t.Route, t.Deliveries = "", nil
+		}
 		p.Observer.Due(t)
 		return nil
 	})

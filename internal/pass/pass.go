@@ -152,7 +152,9 @@ type Observer interface {
 	Expect(n int)      // n more messages are to be processed
 	Done(n int)        // n messages have been processed
 	Preview(p Preview) // a dry run found a message that is not registered
-	Due(t tasks.Task)  // a dry run found a task that a pass would process
+	// Due: a dry run found a task that a pass would process. It has neither route nor deliveries if the
+	// pass would decide on it first.
+	Due(t tasks.Task)
 }
 
 // Pass is how a pass is done, and with what. All fields except Bounces must be set; an Audit that

@@ -48,14 +48,19 @@ func (p Preview) Would() *Would {
 	return w
 }
 
-// WouldProcess is what a pass would do with a task that is due.
+// WouldProcess is what a pass would do with a task that is due. Without deliveries it has no decision of
+// the current routes.
 func WouldProcess(t tasks.Task) *Would {
-	return &Would{
+	w := &Would{
 		Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID, Task: &t.ID,
 		MessageID: t.Identity.MessageID, Sender: t.Identity.Sender, Subject: t.Identity.Subject, Size: t.Identity.Size,
 		Status: t.Status, Route: t.Route, Recipients: append([]string{}, recipientsToDo(t.Deliveries)...),
 		Outcome: fmt.Sprintf("task %d (%s) would be processed", t.ID, t.Status),
 	}
+	if len(t.Deliveries) == 0 {
+		w.Outcome = fmt.Sprintf("task %d (%s) would be decided by the current routes; to see how: postrider route test --task %[1]d", t.ID, t.Status)
+	}
+	return w
 }
 
 // String is a line for a person.

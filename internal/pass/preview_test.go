@@ -1,0 +1,49 @@
+package pass
+
+import (
+	"slices"
+	"testing"
+
+	"postrider/internal/inbox"
+	"postrider/internal/route"
+	"postrider/internal/tasks"
+)
+
+// dueOnes are the tasks that a dry run shows, in words and with their recipients.
+type dueOnes struct {
+	nobody
+	outcomes   []string
+	recipients []string
+}
+
+func (o *dueOnes) Due(t tasks.Task) {
+	w := WouldProcess(t)
+	o.outcomes, o.recipients = append(o.outcomes, w.Route+": "+w.Outcome), append(o.recipients, w.Recipients...)
+}
+
+// TestPreviewOfDue: a dry run shows the recipients of a task only while a run would send to them.
+func TestPreviewOfDue(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	r.waiting("INBOX", 1)
+	preview := func() *dueOnes {
+		o := &dueOnes{}
+		r.Config.DryRun, r.Observer = true, o
+		r.run()
+		r.Config.DryRun, r.Observer = false, nobody{}
+		return o
+	}
+	got := preview()
+	if want := "all: task 1 (received) would be processed"; !slices.Equal(got.outcomes, []string{want}) || !slices.Equal(got.recipients, []string{"team@firm.example"}) {
+		t.Errorf("by the same routes it shows %q to %q, want %q to the team", got.outcomes, got.recipients, want)
+	}
+	r.routes(route.Rule{Name: "others", To: []string{"other@firm.example"}})
+	got = preview()
+	if want := ": task 1 (received) would be decided by the current routes; to see how: postrider route test --task 1"; !slices.Equal(got.outcomes, []string{want}) || len(got.recipients) > 0 {
+		t.Errorf("by other routes it shows %q to %q, want %q", got.outcomes, got.recipients, want)
+	}
+	r.run()
+	if got, want := r.recipients(), "other@firm.example delivered"; got != want {
+		t.Errorf("the run sent it to %q, want %q", got, want)
+	}
+}
