@@ -13,6 +13,7 @@ type dates struct {
 	word  []byte // the current word, as far as it may be the name of the item
 	value []byte // of the item, as far as it has come
 	on    bool   // the value is being read
+	flags bool   // the item is FLAGS
 }
 
 const (
@@ -38,6 +39,7 @@ func (d *dates) step(c byte, outside bool, out []byte) []byte {
 		d.on, d.value = false, d.value[:0]
 	case ends:
 		d.on = c == ' ' && bytes.EqualFold(d.word, []byte(itemDate))
+		d.flags = bytes.EqualFold(d.word, []byte("FLAGS")) || d.flags && len(d.word) == 0 && c != ')'
 		d.word = d.word[:0]
 	case outside && len(d.word) <= len(itemDate):
 		d.word = append(d.word, c)

@@ -163,6 +163,19 @@ func TestListChangedFlags(t *testing.T) {
 	}
 }
 
+// TestFlagsOfGmail: they may have what no flag may have.
+func TestFlagsOfGmail(t *testing.T) {
+	const odd = `(\Seen OIB-Seen-[Gmail]/All Mail "a) b" \)`
+	unread := fakeimap.Step{Expect: "EXAMINE", Reply: "* FLAGS " + odd + "\r\n" + examined.Reply}
+	c := dial(t, fake(t, greeting, loggedIn, unread, fakeimap.Step{
+		Expect: "UID FETCH 1:9 ", Reply: "* 1 FETCH (UID 2 FLAGS " + odd + ")\r\n* 2 FETCH (flags " + odd + " UID 3)\r\n" + uids(4) + tagOK,
+	}, fakeimap.Step{Expect: "UID FETCH 2:3 ", Reply: uids(2) + tagOK}, logout))
+	selectInbox(t, c)
+	if got, err := c.UIDs(t.Context(), 1, 9); err != nil || !slices.Equal(got, []uint32{2, 4}) {
+		t.Errorf("UIDs = %v, %v; want 2 and 4", got, err)
+	}
+}
+
 // TestListEmptyFolder: a server may refuse every FETCH in a folder without messages.
 func TestListEmptyFolder(t *testing.T) {
 	empty := fakeimap.Step{Expect: "EXAMINE", Reply: "* 0 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n{tag} OK done\r\n"}

@@ -47,8 +47,9 @@ type guard struct {
 	fetches int    // FETCH responses that have begun
 	fetch   bool   // the current response is one
 	dates   dates  // of it
+	flags   bool   // the current response is FLAGS
 	id      bool   // the current response is ID
-	word    []byte // of it, while it may be NIL
+	word    []byte // the current word of it, or of PERMANENTFLAGS
 }
 
 type phase uint8
@@ -81,11 +82,12 @@ func (g *guard) admit(p, out []byte) (n int, into []byte, err error) {
 		if g.size++; g.size > maxResponse && g.state != inSearch {
 			return n, out, errTooMuch
 		}
-		before, nested, items := g.state, g.nesting > 0, g.fetch && g.nesting == 1
+		before, nested, items, flags := g.state, g.nesting > 0, g.fetch && g.nesting == 1, g.inFlags()
 		if err := g.step(c); err != nil {
 			return n, out, err
 		}
 		switch {
+		case flags && g.inFlags(): // nobody needs them
 		case g.known:
 			out = append(out, g.held...)
 			g.held, g.known = g.held[:0], false
@@ -93,6 +95,8 @@ func (g *guard) admit(p, out []byte) (n int, into []byte, err error) {
 			out = g.dates.step(c, before == inData, out)
 		case g.id && before == inData:
 			out = g.nstring(c, nested, out)
+		case before == inCode && nested:
+			out = g.flag(c, out)
 		case before == inCode && !bytes.ContainsRune(g.code, ' '): // the library reads only upper case
 			out = append(out, upper(c))
 		case before != atHead && before != inSearch:
@@ -172,7 +176,7 @@ func (g *guard) head(c byte) error {
 
 // typed begins what follows the type: c and the rest of the response.
 func (g *guard) typed(name string, tagged bool, c byte) error {
-	g.known, g.fetch, g.id = true, false, name == "ID"
+	g.known, g.fetch, g.id, g.flags = true, false, name == "ID", false
 	if tagged {
 		g.state = afterType
 		return g.status(c)
@@ -189,6 +193,8 @@ func (g *guard) typed(name string, tagged bool, c byte) error {
 	case "FETCH":
 		g.fetches++
 		g.fetch = true
+	case "FLAGS":
+		g.flags = true
 	}
 	g.state, g.flat = inData, name == "CAPABILITY" || name == "ENABLED"
 	return g.data(c)
@@ -213,8 +219,8 @@ func (g *guard) nstring(c byte, nested bool, out []byte) []byte {
 	return append(out, c)
 }
 
-// isAtom reports whether c may be in a tag or a type. (RFC 3501 9 allows more in a tag; we do not
-// use it.)
+// isAtom reports whether c may be in a tag, a type or a flag. (RFC 3501 9 allows more in a tag; we
+// do not use it.)
 func isAtom(c byte) bool {
 	return c > ' ' && c < 0x7f && !bytes.ContainsRune([]byte(`(){%*"\]`), rune(c))
 }
@@ -229,7 +235,13 @@ func (g *guard) status(c byte) error {
 		g.state = afterSpace
 	case g.state == afterSpace && c == '[':
 		g.state, g.code = inCode, g.code[:0]
-	case g.state == inCode && c != ']':
+	case g.state == inCode && (c != ']' || g.nesting > 0):
+		switch {
+		case c == '(' && bytes.HasPrefix(g.code, []byte("PERMANENTFLAGS")):
+			g.nesting = 1
+		case c == ')':
+			g.nesting = 0
+		}
 		if len(g.code) < maxHead {
 			g.code = append(g.code, upper(c))
 		}
@@ -263,6 +275,9 @@ func (g *guard) data(c byte) error {
 	case '"':
 		g.state = inQuoted
 	case '{':
+		if g.inFlags() {
+			return errSyntax
+		}
 		g.state, g.length = inLength, g.length[:0]
 	case '\n':
 		if g.nesting > 0 {

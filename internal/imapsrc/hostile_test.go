@@ -93,6 +93,8 @@ func TestAmbiguousAnswers(t *testing.T) {
 		"a list of them in a tagged OK": "{tag} OK [CAPABILITY(x)] x\r\n",
 		"a type that is not ASCII":      "* CAPAB\u0131LITY (x)\r\n",
 		"a type without end":            "* " + strings.Repeat("x", 100) + "\r\n",
+		"a literal among flags":         "* FLAGS ({5}\r\nxxxxx)\r\n",
+		"and among those of a message":  "* 1 FETCH (UID 1 FLAGS ({5}\r\nxxxxx))\r\n",
 		"a number without end":          "* " + strings.Repeat("0", 100) + "1 OK x\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
