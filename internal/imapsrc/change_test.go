@@ -89,6 +89,7 @@ func TestKeeps(t *testing.T) {
 		{"says nothing", "", true, true},
 		{"all", "* OK [PERMANENTFLAGS (\\Answered \\Seen \\*)] f\r\n", true, true},
 		{"this keyword", "* OK [PERMANENTFLAGS (\\Seen $forwarded)] f\r\n", true, true},
+		{"SurgeMail", "* OK [PERMANENTFLAGS (\\Deleted  \\Seen $Forwarded )] f\r\n", true, true},
 		{"Gmail", "* OK [PERMANENTFLAGS (OIB-Seen-[Gmail]/Trash OIB-[Gmail]/All Mail \\Seen Gr\xfcn a\"b \\ $Forwarded)] [f]\r\n", true, true},
 		{"Gmail, all", "* OK [PERMANENTFLAGS (\\Answered OIB-Seen-[Gmail]/Trash \\*)] f\r\n", true, true},
 		{"none that can be read", "* OK [PERMANENTFLAGS (OIB-Seen-[Gmail]/Trash)] f\r\n", true, true},

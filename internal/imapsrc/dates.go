@@ -29,8 +29,6 @@ var noDate = time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)
 func (d *dates) step(c byte, outside bool, out []byte) []byte {
 	ends := outside && strings.IndexByte(" (){\r", c) >= 0
 	switch {
-	case d.on && c == ' ' && len(d.value) == 0:
-		return out // a space too many
 	case d.on && !ends:
 		d.value = append(d.value, c)
 		return out

@@ -32,6 +32,15 @@ func TestSelect(t *testing.T) {
 		"codes in other cases": {steps: []fakeimap.Step{
 			examine("* 2 EXISTS\r\n* OK [UidValidity 7] v\r\n* OK [uidnext 10] n\r\n* OK [unknown Arg] n\r\n{tag} OK [read-only]\r\n"),
 		}, want: full},
+		"DavMail: a space too many": {steps: []fakeimap.Step{
+			examine("*  2 EXISTS\r\n*  OK [UIDVALIDITY  7 ] v\r\n* OK [UIDNEXT 10] n  n\r\n{tag} OK [READ-ONLY]\r\n"),
+		}, want: full},
+		"and in STATUS": {
+			steps: []fakeimap.Step{
+				examine(noUIDNext),
+				{Expect: "STATUS", Reply: "* STATUS  INBOX  ( UIDNEXT  10 ) \r\n{tag} OK\r\n"},
+			}, want: full,
+		},
 		"no UIDNEXT at all": {steps: []fakeimap.Step{
 			examine(noUIDNext),
 			{Expect: "STATUS", Reply: "* STATUS INBOX ()\r\n{tag} OK\r\n"},
@@ -221,6 +230,30 @@ func TestDescribed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSpaces: imap.free.fr, imap.qq.com, iCloud and others send one too many. Those in strings and
+// literals stay.
+func TestSpaces(t *testing.T) {
+	for _, items := range []string{
+		"UID 5 RFC822.SIZE 10 ", " UID 5  RFC822.SIZE 10", "FLAGS (\\Seen $NotJunk ) MODSEQ (4 ) UID 5 RFC822.SIZE 10",
+		`UID 5 RFC822.SIZE 10 INTERNALDATE " 1-Jan-2024 00:00:00 +0000" `,
+	} {
+		t.Run(items, func(t *testing.T) {
+			c := open(t, fakeimap.Step{Expect: "FETCH", Reply: "* 1 FETCH  (" + items + ")\r\n" + tagOK})
+			metas, err := c.Described(t.Context(), 1, 9)
+			if err != nil || len(metas) != 1 || metas[0].UID != 5 || metas[0].Size != 10 {
+				t.Errorf("Described = %v, %v; want message 5 of 10 octets", metas, err)
+			}
+		})
+	}
+	t.Run("names of folders", func(t *testing.T) {
+		list := `* LIST ( \HasNoChildren  \Junk )  "/"  "a  ( b ) " ` + "\r\n* LIST () \"/\" {8}\r\nc  ( d) \r\n" + tagOK
+		got, err := open(t, fakeimap.Step{Expect: "LIST", Reply: list}).Folders(t.Context())
+		if want := []string{"a  ( b ) ", "c  ( d) "}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("Folders = %q, %v; want %q", got, err, want)
+		}
+	})
 }
 
 func TestListNothingIsNotAsked(t *testing.T) {

@@ -50,6 +50,8 @@ type guard struct {
 	flags   bool   // the current response is FLAGS
 	id      bool   // the current response is ID
 	word    []byte // the current word of it, or of PERMANENTFLAGS
+	space   bool   // a space came that the library may still get
+	last    byte   // what came before it
 }
 
 type phase uint8
@@ -86,21 +88,33 @@ func (g *guard) admit(p, out []byte) (n int, into []byte, err error) {
 		if err := g.step(c); err != nil {
 			return n, out, err
 		}
+		pass := func(c byte) {
+			switch {
+			case items:
+				out = g.dates.step(c, before == inData, out)
+			case g.id && before == inData:
+				out = g.nstring(c, nested, out)
+			case before == inCode && nested:
+				out = g.flag(c, out)
+			case before == inCode && !bytes.ContainsRune(g.code, ' '): // the library reads only upper case
+				out = append(out, upper(c))
+			case before != atHead && before != inSearch:
+				out = append(out, c)
+			}
+		}
 		switch {
 		case flags && g.inFlags(): // nobody needs them
 		case g.known:
 			out = append(out, g.held...)
-			g.held, g.known = g.held[:0], false
-		case items:
-			out = g.dates.step(c, before == inData, out)
-		case g.id && before == inData:
-			out = g.nstring(c, nested, out)
-		case before == inCode && nested:
-			out = g.flag(c, out)
-		case before == inCode && !bytes.ContainsRune(g.code, ' '): // the library reads only upper case
-			out = append(out, upper(c))
-		case before != atHead && before != inSearch:
-			out = append(out, c)
+			g.held, g.known, g.last = g.held[:0], false, c
+		case c == ' ' && (before == inData || before == inCode): // one too many ends the connection
+			g.space = g.last != ' ' && g.last != '('
+		default:
+			if g.space && c != ')' && c != ']' && c != '\r' {
+				pass(' ')
+			}
+			pass(c)
+			g.space, g.last = false, c
 		}
 		if g.boundary() {
 			g.size = 0
@@ -142,6 +156,9 @@ func lineEnd(c byte) error {
 
 // head reads up to the type of a response, and the octet after it.
 func (g *guard) head(c byte) error {
+	if c == ' ' && bytes.HasSuffix(g.held, []byte(" ")) {
+		return nil // DavMail sends "*  522 EXISTS"
+	}
 	g.held = append(g.held, c)
 	if len(g.held) > maxHead {
 		return errSyntax

@@ -183,7 +183,7 @@ func TestIDWithNIL(t *testing.T) {
 	for reply, want := range map[string]string{
 		`("name" "x" "vendor" NIL)`: "x", `("name" NIL "version" nil "vendor" "NIL")`: "",
 		`("vendor" NIL "name" "a NIL \" (NIL)")`: `a NIL " (NIL)`, "(\"name\" {3}\r\nNIL \"version\" NIL)": "NIL",
-		"NIL": "", "nil": "", "()": "",
+		"NIL": "", "nil": "", "()": "", `("name"  " x "  "vendor" NIL )`: "x",
 	} {
 		t.Run(reply, func(t *testing.T) {
 			cfg := fake(t, greeting, loggedInWithID,
