@@ -256,6 +256,40 @@ func TestSpaces(t *testing.T) {
 	})
 }
 
+// TestNamesThatCannotBeRead: a folder with one is left out, and the others are not.
+func TestNamesThatCannotBeRead(t *testing.T) {
+	for line, want := range map[string]string{
+		`() "/" "Sales & Marketing"`: "", `() "|" "&BBAEMQQyACYEMwQ0BDU-"`: "", "() \"/\" \"Entw\xfcrfe\"": "", `() "/" "a&AOQ"`: "",
+		`() "" a`: "", `() "//" a`: "", `() / a`: "", `() "/" a b`: "", `() "\" "a\b"`: "", `(\X[a]) "/" a`: "", `NIL "/" a`: "",
+		"() \"/\" \"a\tb\"": "", "() \"/\" Da\tOggetto\t": "", `() "\\" a\b 1`: "", "() \"/\" \xc3\x84": "", `() "/" &2D0-`: "",
+		`() "/" &AOQ-&AOQ-`: "", `() "/" &AOQ=-`: "", `() "/" 100%`: "", `() "/" a)`: "", `() "/" "a`: "",
+
+		`() "/" a&AOQ-&-&AOQ-`: "a\u00e4&\u00e4", `() "/" "&2D3eAA-"`: "\U0001f600", "() \"/\" \"\u00c4 \u00fc\"": "\u00c4 \u00fc", "() \"/\" a\u00fc": "a\u00fc",
+		`(\HasNoChildren \Sent) "\\" "a\\b\"c"`: `a\b"c`, `() NIL [Gmail]/All`: "[Gmail]/All", `() "." inbox.a`: "inbox.a",
+		`() "/" a ("CHILDINFO" ("SUBSCRIBED"))`: "a", "() \"/\" {3}\r\na b": "a b", "() \"/\" {1}\r\nb (\"X\" {3}\r\na&b)": "b",
+	} {
+		t.Run(line, func(t *testing.T) {
+			c := open(t, fakeimap.Step{
+				Expect: "LIST", Reply: "* CAPABILITY IMAP4rev1\r\n* LIST () NIL INBOX\r\n* LIST " + line + "\r\n* LIST (\\Trash) NIL zzz\r\n" + tagOK,
+			})
+			names := slices.DeleteFunc([]string{"INBOX", want, "zzz"}, func(s string) bool { return s == "" })
+			slices.Sort(names)
+			if got, err := c.Folders(t.Context()); err != nil || !slices.Equal(got, names) {
+				t.Errorf("Folders = %q, %v; want %q", got, err, names)
+			}
+		})
+	}
+}
+
+// TestStatusOfANameThatCannotBeRead: nothing is known of the folder.
+func TestStatusOfANameThatCannotBeRead(t *testing.T) {
+	c := open(t, fakeimap.Step{Expect: "STATUS", Reply: "* STATUS \"a & b\" (MESSAGES 3)\r\n{tag} OK\r\n"},
+		fakeimap.Step{Expect: "STATUS", Reply: "* STATUS c (MESSAGES 4)\r\n{tag} OK\r\n"})
+	if got, err := c.Counts(t.Context(), []string{"a & b", "c"}); err != nil || len(got) != 1 || got["c"] != 4 {
+		t.Errorf("Counts = %v, %v; want 4 messages in c alone", got, err)
+	}
+}
+
 func TestListNothingIsNotAsked(t *testing.T) {
 	c := open(t)
 	for _, bounds := range [][2]uint32{{5, 4}, {1, 0}, {0, 0}} {

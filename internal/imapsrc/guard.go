@@ -52,6 +52,8 @@ type guard struct {
 	word    []byte // the current word of it, or of PERMANENTFLAGS
 	space   bool   // a space came that the library may still get
 	last    byte   // what came before it
+	line    []byte // of a LIST or STATUS response, after the type
+	unread  string // the last one that the library did not get, because of the name in it
 }
 
 type phase uint8
@@ -70,6 +72,7 @@ const (
 	afterLengthSpace
 	afterLengthCR
 	inSearch // UIDs that the library does not get
+	inName   // a LIST or STATUS response, up to the end of the line
 )
 
 // boundary reports whether a response has ended and no other has begun.
@@ -103,7 +106,11 @@ func (g *guard) admit(p, out []byte) (n int, into []byte, err error) {
 			}
 		}
 		switch {
-		case flags && g.inFlags(): // nobody needs them
+		case before == inName && c == '\n':
+			if out, err = g.nameEnds(out); err != nil {
+				return n, out, err
+			}
+		case flags && g.inFlags(), before == inName: // nobody needs them, or not yet
 		case g.known:
 			out = append(out, g.held...)
 			g.held, g.known, g.last = g.held[:0], false, c
@@ -142,6 +149,9 @@ func (g *guard) step(c byte) error {
 			g.state = atHead
 		}
 		return g.hits.step(c)
+	case inName:
+		g.line = append(g.line, c)
+		return nil
 	}
 	return g.announced(c)
 }
@@ -212,6 +222,11 @@ func (g *guard) typed(name string, tagged bool, c byte) error {
 		g.fetch = true
 	case "FLAGS":
 		g.flags = true
+	case "LIST", "STATUS":
+		if c == ' ' {
+			g.state, g.known = inName, false
+			return nil
+		}
 	}
 	g.state, g.flat = inData, name == "CAPABILITY" || name == "ENABLED"
 	return g.data(c)

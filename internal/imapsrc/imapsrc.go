@@ -175,6 +175,9 @@ func (c *Conn) doAlone(ctx context.Context, op string, limit int64, f func() err
 	if lost := answered(); err == nil {
 		err = lost
 	}
+	if line := c.wire.unread(); line != "" {
+		c.cfg.Logger.DebugContext(ctx, "folders are left out: their names cannot be read", "imap", c.host, "last", line)
+	}
 	if err != nil {
 		return c.failure(ctx, op, err)
 	}

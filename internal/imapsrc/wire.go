@@ -84,7 +84,7 @@ func (w *wire) begin(octets int64, limit time.Duration) {
 	w.left, w.total, w.sticky, w.listed = octets, maxAnswer, true, false
 	w.exists, w.changed = -1, false
 	w.limit, w.until = limit, time.Now().Add(limit)
-	w.guard.hits.set = nil
+	w.guard.hits.set, w.guard.unread = nil, ""
 	w.setBusy(true)
 }
 
@@ -153,6 +153,13 @@ func (w *wire) found() imap.UIDSet {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.guard.hits.set
+}
+
+// unread returns the last LIST or STATUS response to the current command that was left out.
+func (w *wire) unread() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.guard.unread
 }
 
 // ignoreLines stops the search for status responses until the command ends.
