@@ -32,7 +32,7 @@ func (s *services) relay() (*forward.Relay, error) {
 	}
 	cfg := forward.Config{
 		Host: c.SMTP.Host, Port: c.SMTP.Port, Security: c.SMTP.Security,
-		Username: c.SMTP.Username, Password: string(c.SMTP.Password), Token: s.relayToken(), AllowPlaintext: c.SMTP.AllowPlaintext,
+		Username: c.SMTP.Username, Password: string(c.SMTP.Password), Auth: c.SMTP.Auth, Token: s.relayToken(), AllowPlaintext: c.SMTP.AllowPlaintext,
 		Connections: c.SMTP.Connections, PerConnection: orNone(c.SMTP.Limits.PerConnection), Quota: s.quota,
 		NoPipelining: !c.SMTP.Pipelining, LocalName: c.SMTP.LocalName, Proxy: string(c.SMTP.Proxy),
 		Fingerprint: certs.Fingerprint(c.SMTP.TLSFingerprint), ClientCert: identity, Certificate: s.certificateOf(ofRelay),

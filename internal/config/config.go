@@ -81,7 +81,7 @@ type SMTP struct {
 	Security       string        `yaml:"security"` // tls, starttls, none
 	Username       string        `yaml:"username"`
 	Password       secret.String `yaml:"password"`
-	Auth           string        `yaml:"auth"`  // password, oauth
+	Auth           string        `yaml:"auth"`  // password, plain, login, oauth
 	OAuth          string        `yaml:"oauth"` // the name of an application
 	AllowPlaintext bool          `yaml:"allow_plaintext"`
 	Connections    int           `yaml:"connections"`

@@ -44,7 +44,7 @@ func (r *reader) oauth(c *Config) {
 		r.application(name, c.OAuth[name])
 	}
 	s := c.SMTP
-	r.oneOf("smtp.auth", s.Auth, "password", "oauth")
+	r.oneOf("smtp.auth", s.Auth, "password", "plain", "login", "oauth")
 	_, known := c.OAuth[s.OAuth]
 	known = known || r.hasErrorWithin("oauth")
 	switch {

@@ -73,6 +73,9 @@ func TestLoginHalfGiven(t *testing.T) {
 	}{
 		{"no password", "username: u", together, 0o600},
 		{"no username", "password: p", together, 0o600},
+		{"no password for plain", "username: u, auth: plain", together, 0o600},
+		{"another mechanism", "username: u, password: hunter2, auth: cram-md5", `smtp.auth: "cram-md5" is not one of password, plain, login, oauth`, 0o600},
+		{"login in plain text", "username: u, password: hunter2, auth: login, security: none", "smtp.security: none would send the password unencrypted", 0o600},
 		{
 			"variable not set", "username: u, password: env:H5_NONE",
 			"smtp.password: environment variable H5_NONE is not set", 0o600,

@@ -111,7 +111,7 @@ func (r *reader) smtp(s *SMTP) {
 	r.hostName("smtp.host", s.Host)
 	r.hostName("smtp.local_name", s.LocalName)
 	// A key that looks missing may be misspelt or invalid, which has its own error.
-	if s.Auth == "password" && (s.Username == "") != (s.Password == "") && !r.hasError("smtp.password") && !r.unknown["smtp"] {
+	if s.Auth != "oauth" && (s.Username == "") != (s.Password == "") && !r.hasError("smtp.password") && !r.unknown["smtp"] {
 		r.refuse("smtp.username", "and smtp.password go together; give both, or none for a relay without login")
 	}
 	if s.Security == "none" && s.Username != "" && !s.AllowPlaintext && !address.IsLoopback(s.Host) {

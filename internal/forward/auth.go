@@ -45,7 +45,8 @@ var mechanisms = []mechanism{
 	}},
 }
 
-// auth logs in with the strongest mechanism that the relay offers (RFC 4954).
+// auth logs in with the strongest mechanism that the relay offers (RFC 4954), or with the only one of
+// the configuration.
 func (c *conn) auth() *Error {
 	if c.cfg.Username == "" {
 		return nil
@@ -60,27 +61,48 @@ func (c *conn) auth() *Error {
 	if encrypted {
 		state = c.tls.ConnectionState()
 	}
+	only := strings.ToUpper(c.cfg.Auth)
 	i := slices.IndexFunc(mechanisms, func(m mechanism) bool {
-		return slices.Contains(offered, m.name) && (encrypted || !strings.HasSuffix(m.name, "-PLUS"))
+		return slices.Contains(offered, m.name) && (encrypted || !strings.HasSuffix(m.name, "-PLUS")) &&
+			(only == m.name || only != "PLAIN" && only != "LOGIN")
 	})
 	if i < 0 {
-		return noMechanism(list, encrypted)
+		return c.noMechanism(list)
 	}
 	c.deadline(c.cfg.Timeouts.Command)
+	name := mechanisms[i].name
 	if err := c.smtp.Auth(mechanisms[i].auth(c.cfg, &state)); err != nil {
-		return openError(StageAUTH, redact(err, c.hide()))
+		e := openError(StageAUTH, redact(err, c.hide()))
+		if weaker := plainOf(offered); e.Fix == fixLogin && name != "PLAIN" && name != "LOGIN" && weaker != "" {
+			e.Fix += "; if they are right, the relay may be unable to check " + name + ": set smtp.auth to " + weaker
+		}
+		return e
 	}
-	c.login = mechanisms[i].name
+	c.login = name
 	return nil
 }
 
-func noMechanism(offered string, encrypted bool) *Error {
+// plainOf is the value of smtp.auth for a relay that has to get the password itself; empty when it
+// offers no such mechanism.
+func plainOf(offered []string) string {
+	for _, name := range []string{"PLAIN", "LOGIN"} {
+		if slices.Contains(offered, name) {
+			return strings.ToLower(name)
+		}
+	}
+	return ""
+}
+
+func (c *conn) noMechanism(offered string) *Error {
 	e := &Error{Stage: StageAUTH, Permanent: true, Err: errNotOffered}
 	switch {
+	case offered != "" && (c.cfg.Auth == "plain" || c.cfg.Auth == "login"):
+		e.Err = errors.New("the relay offers only " + short(offered))
+		e.Fix = "remove smtp.auth: " + c.cfg.Auth
 	case offered != "":
 		e.Err = errors.New("the relay offers only " + short(offered))
 		e.Fix = "allow a login with a password there"
-	case !encrypted:
+	case c.tls == nil:
 		e.Fix = "many relays offer it only on an encrypted connection: set smtp.security to starttls or tls; or remove smtp.username"
 	default:
 		e.Fix = "set smtp.port to its submission port (465 or 587), or remove smtp.username"

@@ -46,6 +46,7 @@ type Config struct {
 	Port               int
 	Security           string        // tls | starttls | none
 	Username, Password string        // no login without a username
+	Auth               string        // plain, login: the only way to log in with the password; else the strongest
 	Token              Token         // logs in with OAuth2 in place of the password; nil for a password
 	AllowPlaintext     bool          // log in without TLS, not only on loopback
 	Connections        int           // at most, and at least one

@@ -26,6 +26,8 @@ const (
 
 func login(c *Config) { c.Username, c.Password = user, password }
 
+func mechanismOf(auth string) func(*Config) { return func(c *Config) { c.Auth = auth } }
+
 func security(s string, pool *x509.CertPool) func(*Config) {
 	return func(c *Config) { c.Security, c.RootCAs = s, pool }
 }
@@ -77,6 +79,17 @@ func TestLogin(t *testing.T) {
 	}
 }
 
+// TestLoginWithOneMechanism: smtp.auth names it.
+func TestLoginWithOneMechanism(t *testing.T) {
+	for auth, want := range map[string]string{"password": "SCRAM-SHA-256", "plain": "PLAIN", "login": "LOGIN"} {
+		s := sink(t, smtpsink.Options{Auth: []string{"SCRAM-SHA-256", "CRAM-MD5", "PLAIN", "LOGIN"}, Users: map[string]string{user: password}})
+		info, err := relayOn(t, s.Port(), login, mechanismOf(auth)).Info(t.Context(), nil)
+		if err != nil || info.Login != want {
+			t.Errorf("%s: Info = %+v, %v, want a login with %s", auth, info, err, want)
+		}
+	}
+}
+
 // TestTLSSessionIsResumed: the second connection does not negotiate TLS from the beginning.
 func TestTLSSessionIsResumed(t *testing.T) {
 	conf, pool := serverTLS(t)
@@ -116,6 +129,9 @@ func TestOpenFails(t *testing.T) {
 		{"wrong password", auth("PLAIN"), []func(*Config){login}, "AUTH 535 permanent", "check smtp.username and smtp.password"},
 		{"wrong password, SCRAM", auth("SCRAM-SHA-256"), []func(*Config){login}, "AUTH 535 permanent", "smtp.password"},
 		{"wrong password, CRAM-MD5", auth("CRAM-MD5"), []func(*Config){login}, "AUTH 535 permanent", "smtp.password"},
+		{"CRAM-MD5 before PLAIN", auth("CRAM-MD5", "LOGIN", "PLAIN"), []func(*Config){login}, "AUTH 535 permanent", "may be unable to check CRAM-MD5: set smtp.auth to plain"},
+		{"SCRAM before LOGIN", auth("SCRAM-SHA-1", "LOGIN"), []func(*Config){login}, "AUTH 535 permanent", "may be unable to check SCRAM-SHA-1: set smtp.auth to login"},
+		{"only PLAIN is wanted", auth("CRAM-MD5", "LOGIN"), []func(*Config){login, mechanismOf("plain")}, "AUTH 0 permanent", "offers only CRAM-MD5 LOGIN: remove smtp.auth: plain"},
 		{"wrong password, LOGIN", auth("LOGIN"), []func(*Config){login}, "AUTH 535 permanent", "smtp.password"},
 		{"the relay repeats the password", echo, []func(*Config){login}, "AUTH 501 permanent", "AUTH PLAIN ***"},
 		{"no login offered", smtpsink.Options{}, []func(*Config){login}, "AUTH 0 permanent", "smtp.security"},
