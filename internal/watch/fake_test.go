@@ -210,6 +210,7 @@ type fakeHeld struct {
 	waits     []time.Duration // that Await was asked for
 
 	keepsConnection bool // when a visit fails
+	deaf            bool // the server does not answer LOGOUT
 }
 
 func (h *fakeHeld) Visit(ctx context.Context) (*inbox.Busy, error) {
@@ -276,6 +277,9 @@ func (h *fakeHeld) Connected() bool {
 }
 
 func (h *fakeHeld) Close() {
+	if h.deaf {
+		time.Sleep(3 * time.Second)
+	}
 	h.site.mu.Lock()
 	defer h.site.mu.Unlock()
 	h.connected, h.closed = false, true

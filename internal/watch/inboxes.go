@@ -17,22 +17,31 @@ func (w *Watch) sync(ctx context.Context) {
 		return
 	}
 	w.trouble.over(looking)
-	active := map[int64]bool{}
+	active := map[int64]inbox.Inbox{}
 	for _, in := range boxes {
-		active[in.ID] = true
-		k := w.keeper(in.ID)
-		switch {
-		case k == nil:
+		active[in.ID] = in
+		if w.keeper(in.ID) == nil {
 			w.set(in.ID, w.keep(ctx, in, nil))
-		case !reflect.DeepEqual(settings(k.in), settings(in)):
-			w.set(in.ID, w.keep(ctx, in, w.session(k, in, true)))
 		}
 	}
+	w.replace(ctx, active, true, func(k *keeper, in inbox.Inbox) bool {
+		return !reflect.DeepEqual(settings(k.in), settings(in))
+	})
+}
+
+// replace ends the keepers of inboxes that are not in now, and has new ones take over from those that
+// changed says. It does so at the same time: a silent server delays the end of its session.
+func (w *Watch) replace(ctx context.Context, now map[int64]inbox.Inbox, sameLogins bool, changed func(*keeper, inbox.Inbox) bool) {
+	var stopping sync.WaitGroup
 	for _, k := range w.all() {
-		if !active[k.in.ID] {
-			w.remove(k)
+		switch in, ok := now[k.in.ID]; {
+		case !ok:
+			stopping.Go(func() { w.remove(k) })
+		case changed(k, in):
+			stopping.Go(func() { w.set(in.ID, w.keep(ctx, in, w.session(k, in, sameLogins))) })
 		}
 	}
+	stopping.Wait()
 }
 
 // failed notes an error of the database, unless the process is about to end.
@@ -74,18 +83,7 @@ func (w *Watch) renew(ctx context.Context, sameLogins bool) {
 	for _, in := range boxes {
 		now[in.ID] = in
 	}
-	var stopping sync.WaitGroup
-	for _, k := range w.all() {
-		stopping.Go(func() {
-			in, ok := now[k.in.ID]
-			if !ok {
-				w.remove(k)
-				return
-			}
-			w.set(in.ID, w.keep(ctx, in, w.session(k, in, sameLogins)))
-		})
-	}
-	stopping.Wait()
+	w.replace(ctx, now, sameLogins, func(*keeper, inbox.Inbox) bool { return true })
 	w.sync(ctx)
 }
 

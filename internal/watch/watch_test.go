@@ -363,6 +363,35 @@ func TestInboxes(t *testing.T) {
 	})
 }
 
+// TestManyAreDisabled: the sessions of inboxes that were disabled or changed end at the same time.
+func TestManyAreDisabled(t *testing.T) {
+	onSite(t, 30, func(t *testing.T, s *site) {
+		s.change(func() {
+			s.boxes = slices.Clone(s.boxes[:20])
+			for i := range s.boxes[:10] {
+				s.boxes[i].Host = "other.example"
+			}
+			for _, h := range s.held {
+				h.deaf = true
+			}
+		})
+		after(inboxesEvery + 4*time.Second)
+		for id := range int64(30) {
+			if is, want := s.box(id+1).isClosed(), id >= 20; is != want {
+				t.Errorf("inbox %d is closed: %t, want %t", id+1, is, want)
+			}
+		}
+		if n := s.number(&s.opened); n != 40 {
+			t.Errorf("%d sessions were opened, want 40: of 30 inboxes, and of 10 on another server", n)
+		}
+		s.change(func() {
+			for _, h := range s.held {
+				h.deaf = false
+			}
+		})
+	})
+}
+
 // TestRemoved: an inbox that was removed, which is not known yet, is no trouble.
 func TestRemoved(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
