@@ -105,6 +105,12 @@ func Refused(err error) bool {
 	return ok && op.Op == "remote error"
 }
 
+// NoCipher reports whether the alert may be that of a server without a cipher suite that Go accepts:
+// one that only has the key exchange with RSA. It may also lack a certificate of ours.
+func NoCipher(err error) bool {
+	return Refused(err) && strings.HasSuffix(err.Error(), "handshake failure")
+}
+
 // Client reads a certificate and its key from one file in PEM that only its owner can read. For an
 // empty path it is nil.
 func Client(path string) (*tls.Certificate, error) {

@@ -26,6 +26,9 @@ func TestRelayCertificates(t *testing.T) {
 	client, clients := newCertificate(testserver.Certificate)
 	print := certs.Of(valid.Leaf)
 	plainTLS := &tls.Config{Certificates: []tls.Certificate{valid}}
+	old := &tls.Config{
+		Certificates: []tls.Certificate{valid}, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256}, MaxVersion: tls.VersionTLS12,
+	}
 	demanding := &tls.Config{Certificates: []tls.Certificate{valid}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
 	for _, tt := range []struct {
 		name   string
@@ -39,6 +42,7 @@ func TestRelayCertificates(t *testing.T) {
 		{"not trusted", plainTLS, func(*Config) {}, "in smtp.ca_file; or, if its certificate has this fingerprint, set smtp.tls_fingerprint to " + string(print)},
 		{"with ours", demanding, func(c *Config) { c.RootCAs, c.ClientCert = pool, &client }, ""},
 		{"without ours", demanding, func(c *Config) { c.RootCAs = pool }, "check smtp.client_cert"},
+		{"no common cipher", old, func(c *Config) { c.RootCAs = pool }, "no cipher suite in common with postrider: it needs one with ECDHE"},
 	} {
 		for _, security := range []string{"tls", "starttls"} {
 			t.Run(tt.name+", "+security, func(t *testing.T) {

@@ -177,6 +177,9 @@ func openError(at Stage, err error) *Error {
 	}
 	if certs.Refused(err) {
 		e.Fix = "if it wants a certificate of its clients, check smtp.client_cert"
+		if certs.NoCipher(err) {
+			e.Fix += "; or perhaps it has no cipher suite in common with postrider: it needs one with ECDHE"
+		}
 		return e
 	}
 	if errors.Is(err, io.EOF) {

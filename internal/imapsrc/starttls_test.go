@@ -117,6 +117,21 @@ func TestTLSEndsCleanlyInALiteral(t *testing.T) {
 	}
 }
 
+// TestNoCommonCipher: Go has no key exchange with RSA any more.
+func TestNoCommonCipher(t *testing.T) {
+	cert, pool, err := testserver.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
+		suites := []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256}
+		_ = tls.Server(c.Conn, &tls.Config{Certificates: []tls.Certificate{cert}, CipherSuites: suites, MaxVersion: tls.VersionTLS12}).Handshake()
+	})
+	cfg.Security, cfg.RootCAs = imapsrc.SecurityTLS, pool
+	_, err = imapsrc.Dial(t.Context(), cfg)
+	wantError(t, err, imapsrc.KindTLS, "no cipher suite in common with postrider; it needs one with ECDHE")
+}
+
 func TestOldTLSIsRefused(t *testing.T) {
 	cert, pool, err := testserver.Certificate()
 	if err != nil {

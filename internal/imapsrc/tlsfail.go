@@ -53,6 +53,8 @@ func (c *Conn) set(flag string) string {
 // client's certificate comes after the handshake.
 func (c *Conn) refusedUs(err error) error {
 	switch {
+	case !c.asked && certs.NoCipher(err):
+		return fmt.Errorf("%w; perhaps the server has no cipher suite in common with postrider; it needs one with ECDHE", err)
 	case !c.asked:
 		return err
 	case c.cfg.ClientCert == nil:
