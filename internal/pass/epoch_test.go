@@ -108,6 +108,49 @@ func TestUnwatchedFolderInANewEpoch(t *testing.T) {
 	r.wantArrived(waiting, fresh)
 }
 
+// TestWatchedAgainInANewEpoch: what arrived in a folder while it was not watched is forwarded once it
+// is watched again, also when its UIDVALIDITY changed meanwhile. Until then its messages are compared
+// with what is registered only once.
+func TestWatchedAgainInANewEpoch(t *testing.T) {
+	r := newRig(t, on("rcpt", 2, smtpsink.Action{Code: 451}))
+	r.Config.Page = 100
+	r.add(inbox.StartAll, "INBOX", "Cases")
+	check(t, r.imap.CreateFolder(address, "Cases"))
+	msgs := mails(lookBackUIDs + 50)
+	r.put("Cases", msgs[:2]...)
+	r.want(r.run(), Counters{Registered: 2, Retry: 2})
+	_, err := r.store.Set(t.Context(), address, inbox.Changes{Folders: []string{"INBOX"}})
+	check(t, err)
+	check(t, r.imap.Expunge(address, "Cases", 1))
+	r.put("Cases", msgs[2:]...)
+	check(t, r.imap.SetUIDValidity(address, "Cases", 777))
+	var described atomic.Int64
+	restore := r.behind(func(src Source) Source { return describing{src, &described} })
+	r.want(r.run(), Counters{})
+	first := described.Load()
+	r.want(r.run(), Counters{})
+	if n := described.Load(); first < int64(len(msgs)-1) || n != first {
+		t.Errorf("%d messages were compared, and %d more in the next pass; want %d, and none", first, n-first, len(msgs)-1)
+	}
+	restore()
+	_, err = r.store.Set(t.Context(), address, inbox.Changes{Folders: []string{"INBOX", "Cases"}})
+	check(t, err)
+	r.clock.advance(time.Hour)
+	r.want(r.run(), Counters{Registered: len(msgs) - 2, Forwarded: len(msgs) - 1, Skipped: 1})
+	r.wantArrived(msgs[1:])
+}
+
+// describing counts the messages that a server describes.
+type describing struct {
+	Source
+	n *atomic.Int64
+}
+
+func (s describing) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error) {
+	s.n.Add(int64(len(uids)))
+	return s.Source.Metadata(ctx, uids)
+}
+
 // TestVanishedAndBack: a message that is absent in one epoch and back in the next is forwarded.
 func TestVanishedAndBack(t *testing.T) {
 	r := newRig(t, on("rcpt", 1, smtpsink.Action{Code: 451}))

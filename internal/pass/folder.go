@@ -161,6 +161,9 @@ func (s *scanner) newEpoch(ctx context.Context, validity uint32, f *folder) erro
 // reconcile registers a folder that began a new epoch through to its end first, so that the tasks
 // of the old one find their messages again. Those that do not have vanished.
 func (s *scanner) reconcile(ctx context.Context, f *folder) error {
+	if !f.row.Active && f.compared() { // its cursor stays, so all would be compared again
+		return nil
+	}
 	waiting, err := s.pass.Queue.Unreconciled(ctx, f.row.ID, f.row.UIDValidity)
 	if err != nil || !waiting || s.pass.Config.DryRun {
 		return err

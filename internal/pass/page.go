@@ -74,7 +74,7 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 			return err
 		}
 	}
-	if f.row.LastSeenUID < last { // nothing behind the last one registered had to be
+	if f.row.Active && f.row.LastSeenUID < last { // nothing behind the last one registered had to be
 		return s.register(ctx, f, nil, last)
 	}
 	return failed
@@ -242,7 +242,12 @@ func notForwarded(e tasks.Entry, r tasks.Registration) string {
 	return e.Decision.Reason
 }
 
+// newPage does not move the cursor of a folder that is not watched: what it does not register is
+// registered when the folder is watched again.
 func (s *scanner) newPage(f *folder, cursor uint32) tasks.Page {
+	if !f.row.Active {
+		cursor = 0
+	}
 	return tasks.Page{
 		InboxID: s.in.ID, FolderID: f.row.ID, Epoch: f.row.UIDValidity, ScanToken: s.lease.Token,
 		Cursor: cursor, Dedupe: s.pass.Config.Dedupe, KnownOnly: !f.row.Active, DryRun: s.pass.Config.DryRun,
