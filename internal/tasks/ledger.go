@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"slices"
 
 	"postrider/internal/message"
@@ -104,15 +105,15 @@ func (p *planner) plan(e Entry) Planned {
 
 // earlier finds the message in an older epoch of its folder: by its content, or by its outline when
 // its content was never read. Two equal messages find two tasks, or two that were there before the
-// start, one each.
+// start, one each. Those that need a message find one first.
 func (p *planner) earlier(e Entry) (Seen, bool) {
 	for _, key := range []message.Fingerprint{e.Identity.Fingerprint, e.Outline} {
-		i := slices.IndexFunc(p.rows[key], func(r Seen) bool {
-			return r.FolderID == p.page.FolderID && r.Epoch != p.page.Epoch && r.TaskID != 0 &&
-				!p.here[r.TaskID] && r.PurgedAs != purgedVanished
+		left := slices.DeleteFunc(slices.Clone(p.rows[key]), func(r Seen) bool {
+			return r.FolderID != p.page.FolderID || r.Epoch == p.page.Epoch || r.TaskID == 0 ||
+				p.here[r.TaskID] || r.PurgedAs == purgedVanished
 		})
-		if i >= 0 {
-			r := p.rows[key][i]
+		if len(left) > 0 {
+			r := slices.MinFunc(left, func(a, b Seen) int { return cmp.Compare(a.turn(), b.turn()) })
 			p.here[r.TaskID] = true
 			return r, true
 		}
@@ -122,6 +123,20 @@ func (p *planner) earlier(e Entry) (Seen, bool) {
 	}
 	p.before[e.Outline]--
 	return Seen{}, true
+}
+
+// turn orders tasks of equal messages, of which some may be gone: first those that are still to be
+// sent, then those that an operator may have sent again. A task whose message was gone comes last.
+func (r Seen) turn() int {
+	switch {
+	case !r.Status.Ended():
+		return 0
+	case r.Status == Uncertain, r.Status == Dead:
+		return 1
+	case r.Skip == SkipVanished:
+		return 3
+	}
+	return 2
 }
 
 // countBefore is how many messages of an outline were there before the start and have not been

@@ -83,6 +83,41 @@ func TestPlanPage(t *testing.T) {
 	}
 }
 
+// TestPlanTurns: of equal messages only one is left. It is the one of the task that needs it most.
+func TestPlanTurns(t *testing.T) {
+	turns := []Seen{ // in this order, whatever their ids
+		{Status: Error},
+		{Status: Uncertain},
+		{Status: Forwarded},
+		{Status: Skipped, Skip: SkipVanished},
+	}
+	same := [][]Seen{
+		{{Status: Received}, {Status: InProgress}, {Status: Error}},
+		{{Status: Uncertain}, {Status: Dead}},
+		{{Status: Forwarded}, {Status: SkippedNoMatch}, {Status: Skipped, Skip: SkipByRoute}, {PurgedAs: "dead"}},
+	}
+	find := func(rows ...Seen) int64 {
+		for i := range rows {
+			rows[i].FolderID, rows[i].Epoch, rows[i].TaskID, rows[i].Fingerprint = 1, 4, int64(i+1), hash("a")
+		}
+		return Plan(Page{InboxID: 1, FolderID: 1, Epoch: 5, Entries: []Entry{entry(9, "a")}}, nil, rows)[0].TaskID
+	}
+	for i, first := range turns {
+		for _, later := range turns[i+1:] {
+			if find(later, first) != 2 || find(first, later) != 1 {
+				t.Errorf("the message of %+v is given to %+v", first, later)
+			}
+		}
+	}
+	for _, rows := range same {
+		for i := range rows {
+			if find(rows[i], rows[0]) != 1 {
+				t.Errorf("of %+v and %+v, the second has the message; want the first", rows[i], rows[0])
+			}
+		}
+	}
+}
+
 // TestPurgedAs: the ledger says as what a purged task ended.
 func TestPurgedAs(t *testing.T) {
 	for _, c := range []struct {

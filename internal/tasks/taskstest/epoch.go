@@ -10,6 +10,7 @@ import (
 var epochTests = map[string]func(*suite){
 	"epoch/moved":           testMoved,
 	"epoch/equal messages":  testMovedEqual,
+	"epoch/needed first":    testMovedNeeded,
 	"epoch/missed":          testMissed,
 	"epoch/unfinished":      testMovedUnfinished,
 	"epoch/several":         testMovedTwice,
@@ -65,6 +66,31 @@ func testMovedEqual(s *suite) {
 		}
 		if after[0].TaskID != before[0].TaskID || after[1].TaskID != before[1].TaskID {
 			s.t.Errorf("pages %v: %v, before %v; want one task each, in order", pages, after, before)
+		}
+	}
+}
+
+// testMovedNeeded: when one of two equal messages is gone, the other one is that of the task that still
+// has to be sent, or of the one whose message was not gone before.
+func testMovedNeeded(s *suite) {
+	finishes := []func(c tasks.Claim){
+		func(c tasks.Claim) { s.vanish(c) },
+		func(c tasks.Claim) { s.finish(c, tasks.Forwarded) },
+		func(c tasks.Claim) { s.finish(c, tasks.Dead) },
+		func(c tasks.Claim) { s.finish(c, tasks.Error) },
+	}
+	for i, first := range finishes {
+		for _, second := range finishes[i+1:] {
+			p := s.place().under(tasks.DedupeOff)
+			p.register(s.msg(1, "a"), s.msg(2, "a"))
+			claims := p.claimed(2, 1, 2)
+			first(claims[0])
+			second(claims[1])
+			p = p.renewed()
+			if got := p.became([]tasks.Entry{s.msg(5, "a")}, "moved")[0]; got.TaskID != claims[1].Task.ID {
+				s.t.Errorf("the first task is %s, the second %s, and the first has the message; want the second",
+					s.get(claims[0].Task.ID).Status, s.get(claims[1].Task.ID).Status)
+			}
 		}
 	}
 }
