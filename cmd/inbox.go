@@ -233,10 +233,11 @@ func (a *app) inboxSetCommand() *cobra.Command {
 		Short: "Change the settings of an inbox",
 		Long: `set changes what is given and leaves the rest as it is. --folder gives the whole
 list: other folders are no longer watched, but keep their registry and their
-cursor. --start is for folders that were never scanned. The password is kept when
-host, port, security or username changes; give a password flag to change it.
---label tenant=acme sets that label and --label tenant= removes it; other labels
-stay.
+cursor. What still waits in them is forwarded; if such a folder was deleted on the
+server, its tasks end as skipped (vanished). --start is for folders that were never
+scanned. The password is kept when host, port, security or username changes; give a
+password flag to change it. --label tenant=acme sets that label and --label tenant=
+removes it; other labels stay.
 
 set does not log in: to test the inbox, postrider inbox check ADDR.
 ` + exitHelp,

@@ -136,6 +136,7 @@ func (c *Conn) suggest(ctx context.Context, err error, name string, bad bool) er
 	if slices.Contains(names, name) {
 		return e
 	}
+	e.Unlisted = true
 	hint := text.DidYouMean(name, names)
 	if hint == "" {
 		hint = "; the server has " + text.Cut(strings.Join(names, ", "), 200)

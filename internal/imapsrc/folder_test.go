@@ -1,6 +1,7 @@
 package imapsrc_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ func TestSelect(t *testing.T) {
 		want  imapsrc.Folder
 		kind  imapsrc.Kind
 		says  string
+		gone  bool // Error.Unlisted
 	}{
 		"UIDNEXT from STATUS": {
 			steps: []fakeimap.Step{
@@ -61,7 +63,11 @@ func TestSelect(t *testing.T) {
 		"not there": {
 			steps: []fakeimap.Step{examine("{tag} NO [NONEXISTENT] none\r\n"), {Expect: `LIST "" "\*"`, Reply: `* LIST (\Noselect) "/" INBOY` + "\r\n" +
 				`* LIST () "/" Inbax` + "\r\n" + `* LIST () "/" "Sent Items"` + "\r\n{tag} OK\r\n"}},
-			kind: imapsrc.KindNoFolder, says: `(NO [NONEXISTENT] none); did you mean Inbax?`,
+			kind: imapsrc.KindNoFolder, says: `(NO [NONEXISTENT] none); did you mean Inbax?`, gone: true,
+		},
+		"there, and refused": {
+			steps: []fakeimap.Step{examine("{tag} NO not now\r\n"), {Expect: "LIST", Reply: `* LIST () "/" Inbox` + "\r\n{tag} OK\r\n"}},
+			kind:  imapsrc.KindNoFolder, says: "the server refused (NO not now)",
 		},
 		"not there, and no list": {
 			steps: []fakeimap.Step{examine("{tag} NO none\r\n"), {Expect: "LIST", Reply: "{tag} NO\r\n"}},
@@ -99,6 +105,9 @@ func TestSelect(t *testing.T) {
 			got, err := dial(t, fake(t, steps...)).Select(t.Context(), "Inbox")
 			if tc.kind != "" {
 				wantError(t, err, tc.kind, tc.says)
+				if e := new(imapsrc.Error); errors.As(err, &e) && e.Unlisted != tc.gone {
+					t.Errorf("unlisted %t, want %t", e.Unlisted, tc.gone)
+				}
 			} else if err != nil || got != tc.want {
 				t.Errorf("Select = %+v, %v; want %+v", got, err, tc.want)
 			}

@@ -87,8 +87,11 @@ func (d *deliverer) fetch(ctx context.Context, jobs []*job) ([]*job, error) {
 		batch[i].notice = d.pass.Config.Notices && !j.claim.Task.Begun()
 	}
 	err := d.session.fetchOneByOne(ctx, name, epoch, batch)
+	if deleted(err) && d.unwatched(ctx, jobs[0].claim.Task.FolderID) {
+		err = errDeleted
+	}
 	connection := err != nil && (lost(err) || ctx.Err() != nil)
-	if err != nil && !connection {
+	if err != nil && !connection && !errors.Is(err, errDeleted) {
 		d.log.Warn("the folder cannot be read; its tasks wait", "folder", name, "error", err)
 		if !errors.Is(err, errEpoch) {
 			d.trouble(err)
@@ -120,6 +123,8 @@ func (d *deliverer) received(ctx context.Context, j *job, it fetched, failed err
 		return true, "", nil
 	case it.msg != nil || it.gone || errors.Is(failed, errEpoch):
 		return d.doubtful(ctx, j, it, failed)
+	case errors.Is(failed, errDeleted):
+		status, err = d.vanished(ctx, j, failed.Error())
 	case it.skip != "":
 		status, err = d.tooLarge(ctx, j, it.skip)
 	case it.err != nil:
@@ -177,11 +182,26 @@ func (d *deliverer) doubtful(ctx context.Context, j *job, it fetched, failed err
 			return false, status, err
 		}
 	}
-	status, err = d.finish(ctx, j, tasks.Vanished(t, why))
-	if errors.Is(err, tasks.ErrMoved) {
-		status, err = d.release(ctx, j, "it was found again under another UID", 0, nil)
-	}
+	status, err = d.vanished(ctx, j, why)
 	return false, status, err
+}
+
+// vanished ends a claim whose message is not there, unless a scan has found it again.
+func (d *deliverer) vanished(ctx context.Context, j *job, why string) (tasks.Status, error) {
+	status, err := d.finish(ctx, j, tasks.Vanished(j.claim.Task, why))
+	if errors.Is(err, tasks.ErrMoved) {
+		return d.release(ctx, j, "it was found again under another UID", 0, nil)
+	}
+	return status, err
+}
+
+// errDeleted is why the tasks of a folder end that does not come back: an operator no longer watches it.
+var errDeleted = errors.New("its folder is not on the server, and is no longer watched")
+
+// unwatched reports whether a folder is no longer watched by now.
+func (d *deliverer) unwatched(ctx context.Context, folderID int64) bool {
+	row, err := d.folder(ctx, folderID)
+	return err == nil && !row.Active // an error of the database shows again when the claims end
 }
 
 // folder is a folder of the inbox as it is registered now; the zero folder when it was removed.

@@ -9,6 +9,7 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
+	"postrider/internal/tasks"
 	"postrider/internal/testserver/smtpsink"
 )
 
@@ -149,6 +150,56 @@ type describing struct {
 func (s describing) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error) {
 	s.n.Add(int64(len(uids)))
 	return s.Source.Metadata(ctx, uids)
+}
+
+// TestFolderDeleted: tasks of a watched folder wait while the server does not have it. Once it is no
+// longer watched, they end, and equal messages elsewhere are forwarded. While the server only refuses
+// to open it, they still wait.
+func TestFolderDeleted(t *testing.T) {
+	var up atomic.Bool
+	r := newRig(t, downUntil(&up))
+	r.add(inbox.StartAll, "INBOX", "Cases")
+	check(t, r.imap.CreateFolder(address, "Cases"))
+	msgs := mails(2)
+	r.put("Cases", msgs...)
+	r.run() // registers; the relay is at fault
+	r.put("INBOX", msgs[:1]...)
+	check(t, r.imap.DeleteFolder(address, "Cases"))
+	up.Store(true)
+	pass := func(what, failed string, want Counters) {
+		t.Helper()
+		r.clock.advance(time.Hour)
+		if rep := r.run(); rep.Counters != want || !strings.Contains(rep.Error, failed) || failed == "" && rep.Error != "" {
+			t.Errorf("%s: the pass reports %+v, error %q; want %+v, %q", what, rep.Counters, rep.Error, want, failed)
+		}
+	}
+	pass("watched", "No such mailbox", Counters{Registered: 1, Retry: 2})
+	_, err := r.store.Set(t.Context(), address, inbox.Changes{Folders: []string{"INBOX"}})
+	check(t, err)
+	restore := r.behind(func(src Source) Source { return closed{src, "Cases"} })
+	pass("refused", "NO such folder", Counters{Retry: 2})
+	restore()
+	pass("no longer watched", "", Counters{Forwarded: 1, Skipped: 2})
+	pass("afterwards", "", Counters{})
+	for _, task := range r.tasks()[:2] {
+		if task.Skip != tasks.SkipVanished || task.Reason != "vanished: "+errDeleted.Error() {
+			t.Errorf("task %d: %s, %q; want it vanished with its folder", task.ID, task.Skip, task.Reason)
+		}
+	}
+	r.wantArrived(msgs[:1])
+}
+
+// closed is a server that does not open a folder now.
+type closed struct {
+	Source
+	folder string
+}
+
+func (s closed) Select(ctx context.Context, name string) (imapsrc.Folder, error) {
+	if name == s.folder {
+		return imapsrc.Folder{}, errFolder
+	}
+	return s.Source.Select(ctx, name)
 }
 
 // TestVanishedAndBack: a message that is absent in one epoch and back in the next is forwarded.

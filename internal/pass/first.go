@@ -36,6 +36,12 @@ func missing(err error) bool {
 	return errors.As(err, &e) && e.Kind == imapsrc.KindNoFolder
 }
 
+// deleted reports whether err is that the server has no folder of that name.
+func deleted(err error) bool {
+	var e *imapsrc.Error
+	return errors.As(err, &e) && e.Unlisted
+}
+
 // Plan says in one line what the first pass forwards of a folder that was never scanned. When
 // writes a time for people.
 func (f FolderCheck) Plan(start inbox.Start, when func(time.Time) string) string {

@@ -27,7 +27,7 @@ func (f *folder) compared() bool { return f.row.Reconciled == f.row.UIDValidity 
 
 // open selects all folders, gives each its cursor, looks again below it, and has the tasks of
 // folders whose UIDVALIDITY changed find their messages again. A folder that cannot be opened is
-// part of the error; the others go on.
+// part of the error, unless it is no longer watched and was deleted; the others go on.
 func (s *scanner) open(ctx context.Context) ([]*folder, error) {
 	var folders []*folder
 	var errs []error
@@ -46,6 +46,10 @@ func (s *scanner) open(ctx context.Context) ([]*folder, error) {
 		}
 		if err == nil {
 			folders = append(folders, f)
+			continue
+		}
+		if !row.Active && deleted(err) { // the deliverer ends its tasks
+			s.log.Info("a folder that is no longer watched is not on the server", "folder", row.Name)
 			continue
 		}
 		if errs = append(errs, err); fatal(ctx, err) {
