@@ -17,7 +17,8 @@
 // the database fails, the inbox's deliverer stops. When the context ends, messages on the wire are
 // finished, and the rest is released.
 //
-// A pass that was not interrupted deletes at its end what Retention does not keep.
+// A pass that was not interrupted deletes at its end what Retention does not keep, and ends what
+// workers that died left behind in disabled inboxes.
 //
 // A pass is one visit of each inbox, with a deliverer that ends when nothing is due. A process that
 // stays up (Stay, and package watch) holds its inboxes: it visits them again and again over the same

@@ -23,13 +23,15 @@ const portion = 500
 // pass would take too long otherwise.
 const expireFor = time.Minute
 
-// Tidy deletes what Retention does not keep of these inboxes, as a pass does at its end.
+// Tidy ends and deletes what is old, as a pass does at its end: of these inboxes what Retention does not
+// keep, and what workers that died left behind in disabled inboxes.
 func (p *Pass) Tidy(ctx context.Context, boxes []inbox.Inbox) {
 	p.expire(ctx, boxes, make([]InboxReport, len(boxes)))
 }
 
-// expire deletes what is old enough, of the inboxes that this pass worked on. What it cannot
-// delete, or not in time, waits for the next pass. That is an error only when the database is gone.
+// expire deletes what is old enough, of the inboxes that this pass worked on, and ends what is
+// abandoned. What it cannot do, or not in time, waits for the next pass. That is an error only when the
+// database is gone.
 func (p *Pass) expire(ctx context.Context, boxes []inbox.Inbox, reports []InboxReport) {
 	keep := p.Config.Retention
 	if p.Config.DryRun {
@@ -45,7 +47,7 @@ func (p *Pass) expire(ctx context.Context, boxes []inbox.Inbox, reports []InboxR
 	if last < 0 {
 		return
 	}
-	err := errors.Join(
+	err := errors.Join(p.endAbandoned(ctx),
 		p.portions(ctx, until, keep.Forwarded, func() (int, error) { return p.Queue.Expire(ctx, worked, keep.Forwarded, portion) }),
 		p.portions(ctx, until, keep.Events, func() (int, error) { return p.Queue.ExpireEvents(ctx, keep.Events, portion) }))
 	if err == nil {
@@ -55,6 +57,21 @@ func (p *Pass) expire(ctx context.Context, boxes []inbox.Inbox, reports []InboxR
 	if _, err := p.Queue.DueOf(ctx, worked[:1]); err != nil && ctx.Err() == nil {
 		reports[last].Error = "the database is not available: " + text.Error(err)
 	}
+}
+
+// endAbandoned ends what workers left behind in disabled inboxes: equal messages may wait for it.
+func (p *Pass) endAbandoned(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	n, err := p.Queue.EndAbandoned(ctx)
+	if n > 0 {
+		p.Log.Warn("tasks of disabled inboxes are uncertain: their workers crashed while sending them", "tasks", n)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // portions deletes until nothing is left that is older than age, or the time is up, or ctx ends.

@@ -312,3 +312,42 @@ func TestRefusedForNowAfterAnUnknownOutcome(t *testing.T) {
 	r.want(r.run(), Counters{Uncertain: 1})
 	r.wantTask(tasks.Uncertain, "it may have arrived")
 }
+
+// TestAbandonedInADisabledInbox: a process dies while it is sending a message to ann, and the inbox is
+// disabled. bob gets the copy in another inbox. When an operator says that ann has the message, the copy
+// is done.
+func TestAbandonedInADisabledInbox(t *testing.T) {
+	var up atomic.Bool
+	r := newRig(t, downUntil(&up), route.Rule{Name: "all", To: []string{"ann@firm.example", "bob@firm.example"}})
+	r.Config.Dedupe = tasks.DedupeAll
+	r.add(inbox.StartAll)
+	m := mails(1)
+	r.put("INBOX", m...)
+	r.run() // registers; the relay is at fault
+	up.Store(true)
+	cs, err := r.queue.Receive(t.Context(), tasks.Want{InboxID: r.stored().ID, Max: 1, Lease: time.Minute, Worker: "killed:1"})
+	check(t, err)
+	ds := cs[0].Task.Deliveries
+	ds[0].Status = tasks.Sending
+	check(t, r.queue.Sending(t.Context(), cs[0], tasks.Form{Mode: "redirect"}, ds))
+	r.disable()
+	r.addOther("other@firm.example")
+	_, err = r.imap.Append("other@firm.example", "INBOX", m...)
+	check(t, err)
+	r.want(r.run(), Counters{Registered: 1})
+	if n := len(r.sink.Messages()); n != 0 {
+		t.Errorf("%d messages arrived while the claim was good, want none", n)
+	}
+	r.clock.advance(2 * time.Minute)
+	r.run() // ends the claim
+	r.want(r.run(), Counters{})
+	if got := r.sink.Messages(); len(got) != 1 || !slices.Equal(got[0].To, []string{"bob@firm.example"}) {
+		t.Errorf("%d messages arrived, want one, for bob", len(got))
+	}
+	n, err := r.queue.Resolve(t.Context(), "ann", cs[0].Task.ID)
+	check(t, err)
+	r.run()
+	if copied := r.tasks()[1]; n != 1 || copied.Status != tasks.Forwarded || len(r.sink.Messages()) != 1 {
+		t.Errorf("%d tasks were resolved, the copy is %s; want 1, forwarded", n, copied.Status)
+	}
+}

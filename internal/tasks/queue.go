@@ -90,8 +90,8 @@ type Operator interface {
 	// Purge deletes tasks in one of the states Purgeable. What was seen stays known.
 	Purge(ctx context.Context, by By, ids ...int64) (int, error)
 	// Disable takes an inbox out of use: none of its tasks is claimed any more. Its live tasks lose
-	// their claims, unless the relay has the message and its reply is not recorded yet, and give up
-	// the recipients that they have not delivered to. The inbox's own trail has a line about it, if
+	// their claims, unless the relay has the message and its reply is not recorded yet (see
+	// EndAbandoned), and give up the recipients that they have not delivered to. The inbox's own trail has a line about it, if
 	// it was active.
 	Disable(ctx context.Context, by By, inboxID int64) error
 	// Remove disables an inbox and deletes it with its folders, its tasks and its part of the
@@ -145,8 +145,12 @@ type Auditor interface {
 	LeftBehind(ctx context.Context, folderID, before int64, each func(epoch int64, d Disposition) error) error
 }
 
-// Retention deletes what is old.
+// Retention ends and deletes what is old.
 type Retention interface {
+	// EndAbandoned ends the claims of tasks of disabled inboxes whose leases have run out: no worker
+	// takes such a claim over. A task that was being sent ends as uncertain, and gives up its other
+	// recipients, as Disable has it do. A worker that comes back has lost the lease.
+	EndAbandoned(ctx context.Context) (int, error)
 	// Expire deletes the forwarded tasks of the inboxes that ended longer than age ago, the oldest
 	// of an inbox first, at most limit of them.
 	Expire(ctx context.Context, inboxIDs []int64, age time.Duration, limit int) (int, error)

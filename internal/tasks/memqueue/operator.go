@@ -163,17 +163,45 @@ func (q *Queue) disable(who string, inboxID int64, now time.Time) {
 	in.active = false
 	live := slices.SortedFunc(maps.Values(in.live), func(a, b *task) int { return cmp.Compare(a.ID, b.ID) })
 	for _, t := range live {
-		if t.Status == tasks.InProgress {
-			if slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool { return d.Status == tasks.Sending }) {
-				continue
-			}
-			t.Status, t.receipt, t.UpdatedAt = tasks.Received, "", now
-			t.Attempts--
-			q.show(t, now)
-			q.event(now, t.ID, who, "released", tasks.Disabled)
+		if t.Status != tasks.InProgress || q.unclaim(who, t, now) {
+			q.withdraw(t, now)
 		}
-		q.withdraw(t, now)
 	}
+}
+
+// unclaim ends a claim in a disabled inbox. When the relay may have the message, and its reply is not
+// recorded yet, it does so only if the lease has run out.
+func (q *Queue) unclaim(who string, t *task, now time.Time) bool {
+	switch sending := slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool { return d.Status == tasks.Sending }); {
+	case sending && t.VisibleAt.After(now):
+		return false
+	case sending:
+		t.LostLeases++
+		t.receipt = ""
+		q.finish(t, tasks.Abandoned(t.Task), now)
+	default:
+		t.Status, t.receipt, t.UpdatedAt = tasks.Received, "", now
+		t.Attempts--
+		q.show(t, now)
+		q.event(now, t.ID, who, "released", tasks.Disabled)
+	}
+	return true
+}
+
+// EndAbandoned implements tasks.Queue.
+func (q *Queue) EndAbandoned(context.Context) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.now()
+	ended := 0
+	for _, t := range q.tasks {
+		if t.Status == tasks.InProgress && !q.inboxes[t.InboxID].active && !t.VisibleAt.After(now) {
+			q.unclaim("", t, now)
+			q.withdraw(t, now)
+			ended++
+		}
+	}
+	return ended, nil
 }
 
 // withdraw has a live task give up the recipients that it has not delivered to.

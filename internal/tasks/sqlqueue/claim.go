@@ -201,20 +201,24 @@ func (q *Queue) poison(tx *gorm.DB, r taskRow, now time.Time) (tasks.Task, error
 	}
 	t := r.task()
 	t.Deliveries = ds[r.ID]
-	res := tasks.Poisoned(t)
+	return q.endLost(tx, t, tasks.Poisoned(t), now)
+}
+
+// endLost ends a task whose lease ran out, and returns it.
+func (q *Queue) endLost(tx *gorm.DB, t tasks.Task, res tasks.Result, now time.Time) (tasks.Task, error) {
 	t.Status, t.Reason, t.Skip, t.VisibleAt, t.FinishedAt, t.UpdatedAt = res.Status, res.Reason, "", nil, &now, now
-	if err := tx.Exec(sqlPoisoned, t.Status, cut(t.Reason), now, now, r.ID).Error; err != nil {
+	if err := tx.Exec(sqlEndLost, t.Status, cut(t.Reason), now, now, t.ID).Error; err != nil {
 		return t, err
 	}
-	all, err := settle(tx, now, []settlement{{r.ID, res.Status, res.Deliveries}})
+	all, err := settle(tx, now, []settlement{{t.ID, res.Status, res.Deliveries}})
 	if err != nil {
 		return t, err
 	}
-	t.Deliveries = all[r.ID]
-	if err := q.noteEnd(tx, now, r.ID, t.Status); err != nil {
+	t.Deliveries = all[t.ID]
+	if err := q.noteEnd(tx, now, t.ID, t.Status); err != nil {
 		return t, err
 	}
-	return t, event(tx, now, r.ID, r.Worker, string(t.Status), t.Reason)
+	return t, event(tx, now, t.ID, t.Worker, string(t.Status), t.Reason)
 }
 
 func claim(tx *gorm.DB, now time.Time, want tasks.Want, taken []taskRow, places []place) ([]tasks.Claim, error) {

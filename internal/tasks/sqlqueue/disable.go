@@ -46,16 +46,71 @@ func (q *Queue) disable(tx *gorm.DB, now time.Time, who string, inboxID int64) (
 		if err := tx.Exec(sqlTouchLive, touched(now, part)...).Error; err != nil {
 			return nil, err
 		}
-		if err := withdraw(tx, now, who, part); err != nil {
+		if err := q.withdraw(tx, now, who, part); err != nil {
 			return nil, err
 		}
 	}
 	return live, tx.Exec(sqlDisable, now, inboxID).Error
 }
 
-// withdraw ends the claims of live tasks, except while the relay has the message and its reply is
-// not recorded yet. The tasks give up the recipients that they have not delivered to.
-func withdraw(tx *gorm.DB, now time.Time, who string, ids []int64) error {
+// EndAbandoned implements tasks.Queue.
+func (q *Queue) EndAbandoned(ctx context.Context) (ended int, _ error) {
+	var ids []int64
+	err := q.db.View(ctx, func(tx *gorm.DB) (err error) { // mostly there are none
+		ids, err = q.abandoned(tx)
+		return err
+	})
+	if err == nil && len(ids) > 0 {
+		err = q.change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
+			ended, err = q.endAbandoned(tx, now, ids)
+			return err
+		})
+	}
+	return ended, wrap(err, "end claims of disabled inboxes")
+}
+
+// abandoned are the tasks of disabled inboxes that are claimed, and whose leases have run out.
+func (q *Queue) abandoned(tx *gorm.DB) (ids []int64, _ error) {
+	disabled, err := db.Query(tx, db.Value[int64], sqlDisabled)
+	if err != nil || len(disabled) == 0 {
+		return nil, err
+	}
+	now, err := q.now(tx)
+	if err != nil {
+		return nil, err
+	}
+	for some := range slices.Chunk(disabled, inboxesAtOnce) {
+		var claimed []taskRow
+		if err := tx.Raw(sqlClaimed, some).Scan(&claimed).Error; err != nil {
+			return nil, err
+		}
+		for _, r := range claimed {
+			if *r.VisibleAt <= now.UnixMicro() {
+				ids = append(ids, r.ID)
+			}
+		}
+	}
+	return ids, nil
+}
+
+func (q *Queue) endAbandoned(tx *gorm.DB, now time.Time, ids []int64) (ended int, _ error) {
+	for _, id := range ids {
+		taken, err := update(tx, sqlTakeAbandoned, touched(now, id, now.UnixMicro())...)
+		if err == nil && taken {
+			ended++
+			err = q.withdraw(tx, now, "", []int64{id})
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return ended, nil
+}
+
+// withdraw ends the claims of live tasks. When the relay may have the message, and its reply is not
+// recorded yet, the claim ends only if its lease has run out. The tasks give up the recipients that
+// they have not delivered to.
+func (q *Queue) withdraw(tx *gorm.DB, now time.Time, who string, ids []int64) error {
 	var live []taskRow
 	if err := tx.Raw(sqlStillLive, ids).Scan(&live).Error; err != nil {
 		return err
@@ -68,11 +123,17 @@ func withdraw(tx *gorm.DB, now time.Time, who string, ids []int64) error {
 	pending := map[int64][]string{}
 	for _, r := range live {
 		if r.Status == tasks.InProgress {
-			if len(recipients(ds[r.ID], tasks.Sending)) > 0 {
+			switch sending := len(recipients(ds[r.ID], tasks.Sending)) > 0; {
+			case sending && *r.VisibleAt > now.UnixMicro():
 				continue
+			case sending:
+				t := tasks.Task{ID: r.ID, Worker: r.Worker, Deliveries: ds[r.ID]}
+				_, err = q.endLost(tx, t, tasks.Abandoned(t), now)
+			default:
+				claimed = append(claimed, r.ID)
+				err = event(tx, now, r.ID, who, "released", tasks.Disabled)
 			}
-			claimed = append(claimed, r.ID)
-			if err := event(tx, now, r.ID, who, "released", tasks.Disabled); err != nil {
+			if err != nil {
 				return err
 			}
 		}
@@ -96,7 +157,7 @@ func withdraw(tx *gorm.DB, now time.Time, who string, ids []int64) error {
 // withdrawDisabled has those of the tasks that wait in a disabled inbox give up the recipients that they
 // have not delivered to, as withdraw does: their claims ended after Disable. Disable changes the rows of
 // tasks before it changes the inbox, so it comes before this, or waits for it.
-func withdrawDisabled(tx *gorm.DB, now time.Time, ids []int64) error {
+func (q *Queue) withdrawDisabled(tx *gorm.DB, now time.Time, ids []int64) error {
 	if len(ids) == 0 {
 		return nil
 	}
@@ -104,7 +165,7 @@ func withdrawDisabled(tx *gorm.DB, now time.Time, ids []int64) error {
 	if err != nil || len(waiting) == 0 {
 		return err
 	}
-	return withdraw(tx, now, "", waiting) // none of them has a claim
+	return q.withdraw(tx, now, "", waiting) // none of them has a claim
 }
 
 // giveUpAndWake has tasks give up recipients, and makes the tasks that wait for these due.

@@ -109,7 +109,7 @@ func (q *Queue) settleAll(tx *gorm.DB, now time.Time, batch []*change) error {
 	}
 	all, err := settle(tx, now, settlements)
 	if err == nil {
-		err = withdrawDisabled(tx, now, live)
+		err = q.withdrawDisabled(tx, now, live)
 	}
 	if err == nil {
 		err = q.note(tx, now, ends)

@@ -150,7 +150,7 @@ func (q *Queue) byOperator(ctx context.Context, by tasks.By, what string, ids []
 			}
 		}
 		changed = len(done)
-		return withdrawDisabled(tx, now, done)
+		return q.withdrawDisabled(tx, now, done)
 	})
 	return changed, wrap(err, "change tasks")
 }

@@ -93,7 +93,7 @@ UPDATE monitored_emails_tasks SET
   updated_at = ?
 WHERE id IN ?`
 
-	sqlPoisoned = `
+	sqlEndLost = `
 UPDATE monitored_emails_tasks SET status = ?, skip_reason = '', lost_leases = lost_leases + 1, visible_at = NULL,
   receipt = '', error_message = ?, finished_at = ?, updated_at = ?
 WHERE id = ?`
@@ -258,7 +258,18 @@ const (
 	// It conflicts with a concurrent claim of one of them.
 	sqlTouchLive = `UPDATE monitored_emails_tasks SET ` + touch + ` WHERE id IN ? AND visible_at > 0`
 
-	sqlStillLive = `SELECT id, status FROM monitored_emails_tasks WHERE id IN ? AND visible_at > 0 ORDER BY id`
+	sqlStillLive = `
+SELECT id, status, visible_at, worker FROM monitored_emails_tasks WHERE id IN ? AND visible_at > 0 ORDER BY id`
+
+	sqlDisabled = `SELECT id FROM monitored_emails WHERE is_active = 0 ORDER BY id`
+
+	// By monitored_emails_tasks_ended: few tasks are in progress. With a condition on visible_at, servers
+	// would read all that are due.
+	sqlClaimed = `SELECT id, visible_at FROM monitored_emails_tasks WHERE inbox_id IN ? AND status = 'in_progress'`
+
+	// It conflicts with the end of the claim, and with a claim after the inbox was enabled.
+	sqlTakeAbandoned = `
+UPDATE monitored_emails_tasks SET ` + touch + ` WHERE id = ? AND status = 'in_progress' AND visible_at <= ?`
 
 	sqlUnclaim = `
 UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, receipt = '', attempt_count = attempt_count - 1

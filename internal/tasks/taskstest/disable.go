@@ -3,6 +3,7 @@ package taskstest
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"postrider/internal/tasks"
@@ -14,6 +15,9 @@ var disableTests = map[string]func(*suite){
 	"disable/some have it":    testDisableSome,
 	"disable/is being sent":   testDisableSending,
 	"disable/all":             testDisableAll,
+	"disable/abandoned":       testDisableAbandoned(false),
+	"disable/abandoned later": testDisableAbandoned(true),
+	"disable/taken over":      testDisableTakenOver,
 	"disable/deferred":        testDisableDeferred(false),
 	"disable/stopped":         testDisableDeferred(true),
 	"disable/resolved":        testDisableOperated(resolved, 1),
@@ -128,6 +132,78 @@ func testDisableSending(s *suite) {
 		s.t.Errorf("the other inbox sent it to %d, want 0 recipients", sent)
 	}
 	s.recipients(copied, "ann duplicate of %d, bob duplicate of %d", c.Task.ID, c.Task.ID)
+}
+
+// endAbandoned ends the abandoned claims of all disabled inboxes, also of other tests.
+func (s *suite) endAbandoned() (n int) {
+	s.t.Helper()
+	n, err := s.Queue.EndAbandoned(s.ctx)
+	s.must("end abandoned claims", err)
+	return n
+}
+
+// testDisableAbandoned: a worker dies while it is sending to ann. The inbox is disabled, after or
+// before the lease has run out: then the outcome is unknown. Another inbox sends to the others, of whom
+// one was refused. When an operator says that ann has the message, ann's copy is a duplicate.
+func testDisableAbandoned(later bool) func(*suite) {
+	return func(s *suite) {
+		both := s.places(2)
+		p, q := both[0], both[1]
+		p.register(s.msg(1, "m", ann, bob, eve))
+		copied := q.became([]tasks.Entry{s.msg(1, "m", ann, bob, eve)}, "waits")[0].TaskID
+		c := p.claimed(1, 1)[0]
+		ds := []tasks.Delivery{
+			{Recipient: ann, Status: tasks.Sending}, {Recipient: bob, Status: tasks.Pending}, {Recipient: eve, Status: tasks.Failed},
+		}
+		p.must("sending", p.Queue.Sending(p.ctx, c, tasks.Form{Mode: "redirect"}, ds))
+		if later {
+			p.disable()
+		}
+		s.endAbandoned()
+		s.stands(c.Task.ID, tasks.InProgress)
+		s.Age(s.t, lease+time.Second)
+		if n := s.endAbandoned(); later && n == 0 {
+			s.t.Error("no abandoned claim was ended, want one")
+		}
+		if !later {
+			s.stands(c.Task.ID, tasks.InProgress) // the inbox is active: its next claim takes the task over
+			p.disable()
+		}
+		s.endAbandoned() // doing it twice changes nothing
+		if got := s.stands(c.Task.ID, tasks.Uncertain); !strings.Contains(got.Reason, c.Receipt.Worker) {
+			s.t.Errorf("the reason is %q, want it to name the worker", got.Reason)
+		}
+		s.recipients(c.Task.ID, "ann sending, bob pending, eve failed")
+		s.has(c.Task.ID, "uncertain")
+		s.lostTo("finish", s.Queue.Finish(s.ctx, c.Receipt, ending(c, tasks.Forwarded)), "the task is uncertain")
+		if sent := q.work(); sent != 2 {
+			s.t.Errorf("the other inbox sent it to %d, want to bob and eve", sent)
+		}
+		s.recipients(copied, "ann waits for %d, bob delivered, eve delivered", c.Task.ID)
+		s.resolve(c.Task.ID)
+		if sent := q.work(); sent != 0 {
+			s.t.Errorf("the other inbox sent it to %d, want to nobody: ann has it", sent)
+		}
+		s.recipients(copied, "ann duplicate of %d, bob delivered, eve delivered", c.Task.ID)
+		s.Enable(s.t, p.inbox)
+		if sent := p.work(); sent != 0 {
+			s.t.Errorf("enabled again, the inbox sent it to %d, want to nobody", sent)
+		}
+	}
+}
+
+// testDisableTakenOver: an inbox that is enabled again takes over what a worker has abandoned.
+func testDisableTakenOver(s *suite) {
+	p := s.place()
+	c := p.claim()
+	ds := []tasks.Delivery{{Recipient: ann, Status: tasks.Sending}}
+	p.must("sending", p.Queue.Sending(p.ctx, c, tasks.Form{Mode: "redirect"}, ds))
+	p.disable()
+	s.Age(s.t, lease+time.Second)
+	s.Enable(s.t, p.inbox)
+	s.endAbandoned()
+	p.claimed(1, c.Task.UID)
+	s.has(c.Task.ID, "lease_lost")
 }
 
 // testDisableDeferred: an inbox is disabled while one of its messages is being sent, and then the relay

@@ -33,7 +33,16 @@ type gen struct{ scope tasks.Dedupe }
 
 // few draws an operation, or a few that take a task somewhere where single ones would seldom lead.
 func (g gen) few(t *rapid.T) []Op {
-	switch small(t, "few", 14) {
+	switch small(t, "few", 15) {
+	case 15:
+		in := small(t, "inbox", 1)
+		dies := Work{Comes: Killed, Rules: 1, Dedupe: g.dedupe(t), Route: "desk", To: g.to(t)}
+		late, disable := Age{6 * time.Minute}, Manage{"disable", in}
+		end := []Op{disable, late, EndAbandoned{}}
+		if rarely(t, "at once", 2) {
+			end = []Op{late, disable}
+		}
+		return slices.Concat(g.copies(t), []Op{Receive{Inbox: in, Max: 2}, dies, g.work(t)}, end, []Op{g.receive(t), g.work(t)})
 	case 14:
 		return []Op{g.register(t), g.offer(t), g.work(t)}
 	case 13:
@@ -75,6 +84,7 @@ func (g gen) one(t *rapid.T) Op {
 			return Expire{small(t, "inbox", 1), 1 + small(t, "limit", 3), pick(t, "age", 0, 7*time.Minute), rarely(t, "events", 2)}
 		}},
 		{2, false, func(*rapid.T) Op { return Again{} }},
+		{2, false, func(*rapid.T) Op { return EndAbandoned{} }},
 		{14, true, g.do},
 	}
 	var ops []func(*rapid.T) Op

@@ -321,6 +321,15 @@ func (o Expire) play(s *side) string {
 	return fmt.Sprint(n, " ", s.failure(err))
 }
 
+// EndAbandoned ends the abandoned claims of disabled inboxes. How many these are does not say
+// anything: it ends those of other cases, too.
+type EndAbandoned struct{}
+
+func (EndAbandoned) play(s *side) string {
+	_, err := s.Queue.EndAbandoned(s.ctx)
+	return s.failure(err)
+}
+
 // Age lets time pass.
 type Age struct{ By time.Duration }
 

@@ -50,6 +50,7 @@ var mutants = map[string]func(tasks.Queue) tasks.Queue{
 	"owns nothing when it reserves":   func(q tasks.Queue) tasks.Queue { return unreserved{q} },
 	"does not learn the content":      func(q tasks.Queue) tasks.Queue { return blind{q} },
 	"keeps what is disabled claimed":  func(q tasks.Queue) tasks.Queue { return stubborn{q} },
+	"ends nothing abandoned":          func(q tasks.Queue) tasks.Queue { return patient{q} },
 	"releases without its deliveries": func(q tasks.Queue) tasks.Queue { return forgetful{q} },
 	"takes every report for a bounce": func(q tasks.Queue) tasks.Queue { return gloomy{q} },
 }
@@ -111,6 +112,11 @@ func (q blind) Reserve(ctx context.Context, r tasks.Receipt, res tasks.Reservati
 type stubborn struct{ tasks.Queue }
 
 func (stubborn) Disable(context.Context, tasks.By, int64) error { return nil }
+
+// patient waits for workers that do not come back.
+type patient struct{ tasks.Queue }
+
+func (patient) EndAbandoned(context.Context) (int, error) { return 0, nil }
 
 // forgetful does not record what a released task had delivered.
 type forgetful struct{ tasks.Queue }
