@@ -91,8 +91,8 @@ type Operator interface {
 	Purge(ctx context.Context, by By, ids ...int64) (int, error)
 	// Disable takes an inbox out of use: none of its tasks is claimed any more. Its live tasks lose
 	// their claims, unless the relay has the message and its reply is not recorded yet (see
-	// EndAbandoned), and give up the recipients that they have not delivered to. The inbox's own trail has a line about it, if
-	// it was active.
+	// EndAbandoned), and give up the recipients that they have not delivered to. The inbox's own
+	// trail has a line about it, if it was active.
 	Disable(ctx context.Context, by By, inboxID int64) error
 	// Remove disables an inbox and deletes it with its folders, its tasks and its part of the
 	// ledger. The audit trail stays, and so does who got which content. When it is cut short, the
