@@ -19,11 +19,12 @@ import (
 type breaking struct {
 	*imapsrc.Conn
 	meta, body uint32 // UIDs
+	all        bool   // it breaks over each message
 	names      bool   // the error says over which message
 }
 
 func (b breaking) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error) {
-	if slices.Contains(uids, b.meta) {
+	if b.all || slices.Contains(uids, b.meta) {
 		return nil, b.fall(0)
 	}
 	return b.Conn.Metadata(ctx, uids)
@@ -69,6 +70,29 @@ func TestOneBreaksTheConnection(t *testing.T) {
 	}
 }
 
+// TestAllBreak: a server that breaks each connection is left alone after five, and asked again later.
+func TestAllBreak(t *testing.T) {
+	r := newRig(t, 10)
+	logins := 0
+	r.with(func(c *imapsrc.Conn) Server {
+		logins++
+		return breaking{Conn: c, all: true}
+	})
+	for id := range int64(10) {
+		r.wants("seen", id+1)
+	}
+	r.work()
+	r.now += serverAgain - time.Second
+	r.work()
+	if logins != 5 {
+		t.Errorf("%d logins in %s, want 5", logins, serverAgain)
+	}
+	r.now += time.Second
+	if r.work(); logins <= 5 {
+		t.Errorf("%d logins after %s, want more", logins, serverAgain)
+	}
+}
+
 // cutOff is a session that breaks after the messages were identified.
 type cutOff struct{ *imapsrc.Conn }
 
@@ -91,25 +115,39 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestLogins: a server that refuses the login is not asked again for each action.
+// TestLogins: a server that refuses the login, or asks to be left alone, is not asked again for each
+// action.
 func TestLogins(t *testing.T) {
-	r := newRig(t, 1)
-	logins := 0
-	r.worker.Dial = func(context.Context, inbox.Inbox) (Server, error) {
-		logins++
-		return nil, &imapsrc.Error{Kind: imapsrc.KindAuth, Err: errors.New("wrong password")}
+	for name, tt := range map[string]struct {
+		err   error
+		again time.Duration
+	}{
+		"a wrong password": {&imapsrc.Error{Kind: imapsrc.KindAuth, Err: errors.New("not now")}, loginAgain},
+		"a hint":           {&imapsrc.Error{Kind: imapsrc.KindUnavailable, Err: errors.New("not now"), BackOff: time.Hour}, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 1)
+			logins := 0
+			r.worker.Dial = func(context.Context, inbox.Inbox) (Server, error) {
+				logins++
+				return nil, tt.err
+			}
+			for range 2 * atOnce {
+				r.wants("seen", 1)
+				r.wants("flag:A", 1)
+			}
+			for r.now = 0; r.now < tt.again; r.now += time.Minute {
+				r.work()
+			}
+			if logins != 1 {
+				t.Errorf("%d logins in %s, want one", logins, tt.again)
+			}
+			r.wantEnd(2, outbox.Waiting, "not now")
+			if r.work(); logins != 2 {
+				t.Errorf("%d logins after %s, want another one", logins, tt.again)
+			}
+		})
 	}
-	for range 2 * atOnce {
-		r.wants("seen", 1)
-		r.wants("flag:A", 1)
-	}
-	for r.now = 0; r.now < loginAgain; r.now += time.Minute {
-		r.work()
-	}
-	if logins != 1 {
-		t.Errorf("%d logins in %s, want one", logins, loginAgain)
-	}
-	r.wantEnd(2, outbox.Waiting, "wrong password")
 }
 
 // slowly is a session whose contents come once two leases have been renewed.

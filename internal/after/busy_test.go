@@ -2,9 +2,12 @@ package after
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"postrider/internal/inbox"
@@ -73,6 +76,51 @@ func TestBusyInbox(t *testing.T) {
 	if times != 1 {
 		t.Errorf("inbox 1 was worked on %d times, want once", times)
 	}
+}
+
+// manyInboxes is an outbox with something due in many inboxes. The database does not answer about any
+// of them.
+type manyInboxes struct {
+	*rig
+	due    []int64
+	answer chan struct{}
+	asked  atomic.Int32
+}
+
+func (o *manyInboxes) InboxesDue(context.Context, string) ([]int64, error) { return o.due, nil }
+
+func (o *manyInboxes) Receive(context.Context, outbox.Want) ([]outbox.Claim, error) {
+	o.asked.Add(1)
+	<-o.answer
+	return nil, nil
+}
+
+// TestInboxesAtOnce: eight inboxes are worked on at the same time, and the others after them.
+func TestInboxesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &manyInboxes{answer: make(chan struct{})}
+		var boxes []inbox.Inbox
+		for id := range int64(20) {
+			o.due = append(o.due, id+1)
+			boxes = append(boxes, inbox.Inbox{ID: id + 1, Address: fmt.Sprint(id), Active: true})
+		}
+		w := &Worker{
+			Outbox: o, Lease: time.Minute, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+			Inbox: func(_ context.Context, address string) (inbox.Inbox, error) {
+				return boxes[slices.IndexFunc(boxes, func(in inbox.Inbox) bool { return in.Address == address })], nil
+			},
+		}
+		check(t, w.Begin(t.Context(), func(context.Context) ([]inbox.Inbox, error) { return boxes, nil }))
+		synctest.Wait()
+		if n := o.asked.Load(); n != 8 {
+			t.Errorf("%d of 20 inboxes are worked on at the same time, want 8", n)
+		}
+		close(o.answer)
+		check(t, w.Wait())
+		if n := o.asked.Load(); n != 20 {
+			t.Errorf("%d of 20 inboxes were worked on in the end, want all", n)
+		}
+	})
 }
 
 // TestLeaves: a message leaves its folder when each recipient has it, from whichever task.

@@ -96,6 +96,62 @@ func TestUnreadCopy(t *testing.T) {
 	r.wantIn("Done", "massage 0", "message 0")
 }
 
+// counting counts the contents that are read, and the commands that change messages.
+type counting struct {
+	*imapsrc.Conn
+	read, moves *int
+}
+
+func (c counting) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+	*c.read += len(uids)
+	return c.Conn.Bodies(ctx, uids, each)
+}
+
+func (c counting) Move(ctx context.Context, uids []uint32, folder string) error {
+	*c.moves++
+	return c.Conn.Move(ctx, uids, folder)
+}
+
+// TestNewestCopy: of messages that look like a copy, the newest ten are read, so the copy of an earlier
+// try is found, and a folder with many of them is not read as a whole.
+func TestNewestCopy(t *testing.T) {
+	r := newRig(t, 1, imap.CapMove)
+	task := r.tasks[1]
+	task.Identity.MessageID = ""
+	r.tasks[1] = task
+	for range 10 {
+		_, err := r.imap.Append(user, "Done", testserver.Mail("a@client.example", user, "massage 0", "x"))
+		check(t, err)
+	}
+	_, err := r.open("INBOX").Copy(t.Context(), []uint32{task.UID}, "Done")
+	check(t, err)
+	read := 0
+	r.with(func(c *imapsrc.Conn) Server { return counting{c, &read, nil} })
+	r.wants("move:Done", 1)
+	r.work()
+	r.wantEnd(1, outbox.Done, "")
+	r.wantIn("INBOX")
+	r.wantIn("Done", append(slices.Repeat([]string{"massage 0"}, 10), "message 0")...)
+	if read != 10 {
+		t.Errorf("%d messages were read to find a copy, want 10", read)
+	}
+}
+
+// TestTogether: one command moves fifty messages.
+func TestTogether(t *testing.T) {
+	r := newRig(t, 50)
+	moves := 0
+	r.with(func(c *imapsrc.Conn) Server { return counting{c, new(int), &moves} })
+	for id := range int64(50) {
+		r.wants("move:Done", id+1)
+	}
+	r.work()
+	r.wantIn("INBOX")
+	if moves != 1 {
+		t.Errorf("50 messages were moved with %d commands, want one", moves)
+	}
+}
+
 // half copies the first message alone, and says OK.
 type half struct{ *imapsrc.Conn }
 
