@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"postrider/internal/db"
@@ -240,17 +241,27 @@ func TestSlowAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestBatches: batches grow while a destination is quick.
+// TestBatches: batches grow while a destination is quick: while it takes a batch in a thirtieth of the
+// time that it has.
 func TestBatches(t *testing.T) {
-	d := newDesk(t)
-	d.Targets = d.Targets[:1]
-	d.Targets[0].Batch, d.Targets[0].Timeout = 50, time.Hour
-	for id := range int64(160) {
-		d.happen(Occurrence{Kind: Dead, TaskID: id + 1})
-	}
-	d.drain(0)
-	if got, want := d.Targets[0].Publisher.(*receiver).size, []int{8, 16, 32, 50, 50, 4}; !slices.Equal(got, want) {
-		t.Errorf("a quick destination gets batches of %v, want %v", got, want)
+	for each, want := range map[time.Duration][]int{
+		0:                {8, 16, 32, 50, 50, 4},
+		16 * time.Second: slices.Repeat([]int{8}, 20), // 128 s a batch, of an hour
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(t)
+			d.Targets = d.Targets[:1]
+			d.Targets[0].Batch, d.Targets[0].Timeout, d.Drain = 50, time.Hour, time.Hour
+			for id := range int64(160) {
+				d.happen(Occurrence{Kind: Dead, TaskID: id + 1})
+			}
+			r := d.Targets[0].Publisher.(*receiver)
+			r.takes(func(Message) error { time.Sleep(each); return nil })
+			d.drain(0)
+			if !slices.Equal(r.size, want) {
+				t.Errorf("a destination that takes an event in %s gets batches of %v, want %v", each, r.size, want)
+			}
+		})
 	}
 }
 
@@ -296,6 +307,55 @@ func TestRun(t *testing.T) {
 	cancel()
 	close(hangs)
 	<-done
+}
+
+// TestPace: what happens in quick succession is expanded together.
+func TestPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, looks := newDesk(t), 0
+		d.Plan = func(ctx context.Context, os []Occurrence) ([]Planned, error) {
+			looks++
+			return to("crm")(ctx, os)
+		}
+		woken, last := make(chan struct{}, 1), make(chan struct{})
+		go func() {
+			defer close(last)
+			for id := range int64(50) {
+				d.happen(Occurrence{Kind: Dead, TaskID: id + 1})
+				wake(woken)
+				time.Sleep(10 * time.Millisecond)
+			}
+		}()
+		d.Run(t.Context(), woken, last)
+		if looks > 6 {
+			t.Errorf("%d looks found something in half a second, want one in a tenth of a second", looks)
+		}
+		if n := len(d.crm.got); n != 50 {
+			t.Errorf("%d of 50 events were published", n)
+		}
+	})
+}
+
+// TestCommittedLate: what is committed just after it was reported is published soon, and not a second
+// later.
+func TestCommittedLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		woken, last, began := make(chan struct{}, 1), make(chan struct{}), time.Now()
+		var took time.Duration
+		d.crm.takes(func(Message) error { took = time.Since(began); close(last); return nil })
+		go func() {
+			time.Sleep(time.Second) // the first look is over
+			wake(woken)
+			began = time.Now()
+			time.Sleep(10 * time.Millisecond)
+			d.happen(Occurrence{Kind: Dead, TaskID: 1})
+		}()
+		d.Run(t.Context(), woken, last)
+		if took > 100*time.Millisecond {
+			t.Errorf("it was published %s after it was reported, want at once", took)
+		}
+	})
 }
 
 // TestDatabaseAway: that the database is away is logged once in a row.

@@ -62,6 +62,29 @@ func TestFresh(t *testing.T) {
 	}
 }
 
+// TestFreshBound: what is made at once is claimed at once, up to six hundred events; the rest waits.
+func TestFreshBound(t *testing.T) {
+	d := newDesk(t)
+	d.Plan = to("crm")
+	o := d.outlet()
+	d.must(o.publish(t.Context(), t.Context()))
+	os := make([]Occurrence, 700)
+	for i := range os {
+		os[i] = Occurrence{Kind: Dead, TaskID: int64(i + 1)}
+	}
+	d.happen(os...)
+	d.must(d.Dispatcher.expand(t.Context(), []*outlet{o}))
+	claimed := 0
+	for _, e := range d.all() {
+		if e.Status == InProgress {
+			claimed++
+		}
+	}
+	if claimed != 600 {
+		t.Errorf("%d of 700 events were claimed as they were made, want 600", claimed)
+	}
+}
+
 // TestLooks: what this process does not know of is looked for once a second, and what it knows of at
 // once.
 func TestLooks(t *testing.T) {
