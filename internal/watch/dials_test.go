@@ -39,6 +39,36 @@ func TestDialsInLine(t *testing.T) {
 	})
 }
 
+// TestDialsAfterFailure: once a server was reached again, even if it refused that login, the others wait
+// for their turn as long as it takes. The case of its name makes it no other server.
+func TestDialsAfterFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := make(chan error, 2)
+		d := NewDials(8, 1).Through(func(context.Context, inbox.Inbox) (pass.Source, error) {
+			time.Sleep(2 * lineTime)
+			return nil, <-answers
+		})
+		answers <- errNetwork
+		_, _ = d(t.Context(), inbox.Inbox{Host: "slow"})
+		answers <- errAuth
+		_, _ = d(t.Context(), inbox.Inbox{Host: "slow"})
+		var both sync.WaitGroup
+		began := time.Now()
+		for _, host := range []string{"slow", "SLOW"} {
+			answers <- nil
+			both.Go(func() {
+				if _, err := d(t.Context(), inbox.Inbox{Host: host}); err != nil {
+					t.Errorf("%s is not tried after the server was reached: %v", host, err)
+				}
+			})
+		}
+		both.Wait()
+		if took := time.Since(began); took != 4*lineTime {
+			t.Errorf("two logins took %s, want one after the other in %s", took, 4*lineTime)
+		}
+	})
+}
+
 // TestDialsOfMany: nobody waits for a server for much longer than the first attempts take.
 func TestDialsOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

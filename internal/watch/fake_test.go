@@ -35,6 +35,7 @@ type site struct {
 	load   func() (*Setup, error)
 	loads  int
 	ends   int // of setups
+	closes int // of setups
 	relay  error
 	chores int
 	says   [][]pass.InboxReport
@@ -102,7 +103,7 @@ func (s *site) setup(logins string) *Setup {
 		},
 		RelayFault: func() error { s.mu.Lock(); defer s.mu.Unlock(); return s.relay },
 		End:        func() { s.count(&s.ends) },
-		Close:      func() {},
+		Close:      func() { s.count(&s.closes) },
 	}
 }
 
@@ -207,7 +208,7 @@ type fakeHeld struct {
 	delivered int
 	connected bool
 	closed    bool
-	waits     []time.Duration // that Await was asked for
+	waits     []pass.Patience // that Await was asked for
 
 	keepsConnection bool // when a visit fails
 	deaf            bool // the server does not answer LOGOUT
@@ -241,7 +242,7 @@ func (h *fakeHeld) is(connected bool) {
 
 func (h *fakeHeld) Await(ctx context.Context, p pass.Patience) (bool, error) {
 	h.site.mu.Lock()
-	h.waits = append(h.waits, p.Idle)
+	h.waits = append(h.waits, p)
 	h.site.mu.Unlock()
 	select {
 	case <-h.news:
@@ -264,7 +265,7 @@ func (h *fakeHeld) isClosed() bool {
 	return h.closed
 }
 
-func (h *fakeHeld) waited() []time.Duration {
+func (h *fakeHeld) waited() []pass.Patience {
 	h.site.mu.Lock()
 	defer h.site.mu.Unlock()
 	return h.waits

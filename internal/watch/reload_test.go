@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -116,6 +117,25 @@ func TestStale(t *testing.T) {
 		after(2 * staleEvery)
 		if n := s.number(&s.loads); n != 1 {
 			t.Errorf("it was read %d times, want once", n)
+		}
+	})
+}
+
+// TestReloadDuringChores: an old setup is closed once its chores are done.
+func TestReloadDuringChores(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		done := make(chan struct{})
+		s.w.current().Chores = func(context.Context) { <-done }
+		after(choresEvery)
+		s.w.Reload()
+		after(0)
+		if ends, closes := s.number(&s.ends), s.number(&s.closes); ends != 1 || closes != 0 {
+			t.Errorf("the old setup has ended %d times and was closed %d times during its chores, want once and never", ends, closes)
+		}
+		close(done)
+		after(0)
+		if n := s.number(&s.closes); n != 1 {
+			t.Errorf("the old setup was closed %d times after its chores, want once", n)
 		}
 	})
 }

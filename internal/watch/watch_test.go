@@ -84,7 +84,7 @@ func TestNotInStep(t *testing.T) {
 		waits := map[time.Duration]bool{}
 		for id := range int64(3) {
 			all := s.box(id + 1).waited()
-			waits[all[len(all)-1]] = true
+			waits[all[len(all)-1].Idle] = true
 		}
 		if len(waits) != 3 {
 			t.Errorf("three inboxes wait for %v, want three different times", waits)
@@ -186,6 +186,18 @@ func TestSay(t *testing.T) {
 		if r := (&health{in: &inbox.Inbox{}}).report(); r.Busy == "" || r.Error != "" {
 			t.Errorf("an inbox that was not visited is reported as %+v, want neither as failing nor as working", r)
 		}
+	})
+}
+
+// TestSayAtTheEnd: what has changed just before the end is reported, too.
+func TestSayAtTheEnd(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		after(sayAfter)
+		s.box(1).does(failing(errAuth))
+		s.box(1).news <- struct{}{}
+		after(apart)
+		s.end()
+		s.wantSaid(2, pass.InboxReport{Email: "box", Error: errAuth.Error()})
 	})
 }
 
@@ -310,27 +322,6 @@ func TestFullDisk(t *testing.T) {
 		after(5 * time.Minute)
 		s.wantLogged("the database cannot be used", 1)
 		s.wantLogged("the database can be used again", 0)
-	})
-}
-
-// TestDue: tasks are delivered when they are due, and those that others put back soon after.
-func TestDue(t *testing.T) {
-	onSite(t, 2, func(t *testing.T, s *site) {
-		s.change(func() { s.next = 3 * time.Second })
-		after(dueEvery)
-		s.change(func() { s.due = map[int64]int{2: 1} })
-		after(3*time.Second + 2*atOnce)
-		if one, two := s.number(&s.box(1).delivered), s.number(&s.box(2).delivered); two == 0 || one > 0 {
-			t.Errorf("inbox 1 was delivered %d times and inbox 2 %d times, want only inbox 2", one, two)
-		}
-		s.box(2).does(failing(errNetwork))
-		s.box(2).lost <- errNetwork
-		after(10 * time.Second)
-		before := s.number(&s.box(2).delivered)
-		after(10 * time.Second)
-		if s.number(&s.box(2).delivered) != before {
-			t.Error("an inbox that cannot be read is delivered: its messages cannot be fetched")
-		}
 	})
 }
 
