@@ -24,6 +24,46 @@ func TestGateKeepsTheFirstFault(t *testing.T) {
 	}
 }
 
+// TestGateOpens: the pauses after faults of the relay grow, and begin again with the first one after it
+// took a message.
+func TestGateOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{now: time.Now, again: func(n int) time.Duration { return time.Duration(n) * time.Minute }}
+		if g.took() != nil {
+			t.Error("a new gate knows whether the relay takes messages")
+		}
+		for _, pause := range []time.Duration{time.Minute, 2 * time.Minute} {
+			g.fail(errors.New("421"))
+			if time.Sleep(pause - time.Second); g.fault() == nil {
+				t.Errorf("the relay is tried again before %s have passed", pause)
+			}
+			if time.Sleep(time.Second); g.fault() != nil || g.last() == nil || *g.took() {
+				t.Errorf("the relay is not tried again after %s, or is said to work", pause)
+			}
+		}
+		if !g.works() || g.works() || g.last() != nil || !*g.took() {
+			t.Error("that the relay works is not news once")
+		}
+		g.fail(errors.New("421"))
+		if time.Sleep(time.Minute); g.fault() != nil {
+			t.Error("the pause of a relay that worked meanwhile has grown")
+		}
+	})
+}
+
+// TestGateOfAPass: within a pass the relay is not tried again, although messages that were in flight
+// arrive after its fault.
+func TestGateOfAPass(t *testing.T) {
+	g := &gate{now: time.Now}
+	if g.works() || g.took() == nil || !*g.took() {
+		t.Error("a relay that took a message is not said to work, or that is news")
+	}
+	g.fail(errors.New("421"))
+	if g.works() || g.fault() == nil || *g.took() {
+		t.Error("a message in flight opens the gate again")
+	}
+}
+
 func TestGateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, why := &gate{now: time.Now}, &limits.Reached{Key: "smtp.limits.per_minute", Wait: time.Minute}
