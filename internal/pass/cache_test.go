@@ -104,6 +104,26 @@ func TestCacheDropsWhatOthersClaim(t *testing.T) {
 	})
 }
 
+// TestCacheOffersOnce: a task is given out once, and not before those that are registered before it.
+func TestCacheOffersOnce(t *testing.T) {
+	onCache(t, 1<<20, 9, func(t *testing.T, c *cacheRig) {
+		c.put(1, 2)
+		c.cache.registered(at(1), &tasks.Task{ID: 1})
+		c.cache.registered(at(2), &tasks.Task{ID: 2})
+		if n := c.cache.offers(); n != 2 {
+			t.Errorf("%d tasks can be offered, want 2", n)
+		}
+		for _, want := range []int{1, 0} {
+			if got := c.cache.offer([]int64{1, 9, 2}); len(got) != want {
+				t.Errorf("%d tasks are given out, want %d", len(got), want)
+			}
+		}
+		if n := c.cache.offers(); n != 1 {
+			t.Errorf("%d tasks can be offered, want the one that was not given out", n)
+		}
+	})
+}
+
 func TestCacheWait(t *testing.T) {
 	onCache(t, 1<<20, 4, func(t *testing.T, c *cacheRig) {
 		c.put(1, 2)

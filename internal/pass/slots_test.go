@@ -60,3 +60,27 @@ func TestSlotsForAll(t *testing.T) {
 		soon(t, "the other one has slots", order)
 	})
 }
+
+// TestSlotsForAllWaitForEnds: who has all slots works alone, so it also waits until what was sent is
+// recorded. Stopped meanwhile, it keeps no slots.
+func TestSlotsForAllWaitForEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(2)
+		ended := s.end()
+		ctx, cancel := context.WithCancel(t.Context())
+		got := make(chan error, 1)
+		go func() { got <- s.acquireAll(ctx) }()
+		synctest.Wait()
+		if len(got) > 0 {
+			t.Fatal("all slots are had while a result is being recorded")
+		}
+		cancel()
+		if err := soon(t, "who waits is stopped", got); !errors.Is(err, context.Canceled) {
+			t.Errorf("who waits is stopped with %v, want %v", err, context.Canceled)
+		}
+		go func() { got <- s.acquireAll(t.Context()) }()
+		synctest.Wait()
+		ended()
+		check(t, soon(t, "the result is recorded", got))
+	})
+}
