@@ -30,6 +30,20 @@ func TestLimitUsedUp(t *testing.T) {
 	})
 }
 
+// TestLimitsRenewed: what is reserved of the limits is renewed while a message is sent, and recorded at
+// the end.
+func TestLimitsRenewed(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.limits.set(3, time.Hour)
+		s.registered(boxA, "one")
+		s.relay.onSend = func(string) error { time.Sleep(s.pass.Config.Lease - time.Second); return nil }
+		s.wantNoError(s.run())
+		if renewed, flushed := s.limits.renewed.Load(), s.limits.flushed.Load(); renewed != 2 || flushed != 1 {
+			t.Errorf("renewed %d times within a lease, and recorded %d times at the end; want 2 and 1", renewed, flushed)
+		}
+	})
+}
+
 // TestLimitMetAtTheRelay: another process has used it up since this one asked.
 func TestLimitMetAtTheRelay(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {

@@ -6,6 +6,7 @@ import (
 	"net/mail"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -243,6 +244,8 @@ var errRelay = &forward.Error{Relay: "relay:25", Stage: forward.StageMAIL, Code:
 
 // fakeLimits is one limit of the relay's provider.
 type fakeLimits struct {
+	renewed, flushed atomic.Int32 // how often
+
 	mu   sync.Mutex
 	left int // recipients; negative: no limit
 	wait time.Duration
@@ -291,5 +294,5 @@ func (l *fakeLimits) Limited() bool {
 	return l.left >= 0
 }
 
-func (l *fakeLimits) Renew(context.Context) error { return nil }
-func (l *fakeLimits) Flush(context.Context) error { return nil }
+func (l *fakeLimits) Renew(context.Context) error { l.renewed.Add(1); return nil }
+func (l *fakeLimits) Flush(context.Context) error { l.flushed.Add(1); return nil }
