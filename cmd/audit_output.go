@@ -115,16 +115,16 @@ func (l *auditLines) account(m pass.Audited) string {
 
 // lost says what is known of a message that is missing.
 func (a *app) lost(m pass.Audited) string {
-	if m.Received == nil {
+	if m.Gone || m.Unwatched {
 		return fmt.Sprintf("and no longer on the server: something other than postrider deleted its task %d", m.TaskID)
 	}
-	return a.missing(pass.MissingMessage{TaskID: m.TaskID, Received: *m.Received, Size: m.Size})
+	return a.missing(pass.MissingMessage{TaskID: m.TaskID, Received: m.Received, Size: m.Size})
 }
 
 func (a *app) missing(m pass.MissingMessage) string {
 	out := "which the server does not describe"
-	if !m.Received.IsZero() {
-		out = fmt.Sprintf("received %s, %s", a.when(&m.Received), humanize.IBytes(uint64(m.Size)))
+	if m.Received != nil {
+		out = fmt.Sprintf("received %s, %s", a.when(m.Received), humanize.IBytes(uint64(m.Size)))
 	}
 	if m.TaskID != 0 {
 		out += fmt.Sprintf("; something other than postrider deleted its task %d, so its fate is unknown", m.TaskID)

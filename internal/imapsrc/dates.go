@@ -45,12 +45,13 @@ func (d *dates) step(c byte, outside bool, out []byte) []byte {
 	return append(out, c)
 }
 
-// readable is a date as the server sent it, or noDate for one that the library cannot read.
+// readable is a date as the server sent it, or noDate for one that the library cannot read, or
+// whose year in UTC cannot be written with four digits (RFC 3339 has no others).
 func readable(value []byte) []byte {
 	if len(value) == 0 { // a list or a literal follows
 		return nil
 	}
-	if t, err := time.Parse(dateTime, string(value)); err != nil || t.IsZero() {
+	if t, err := time.Parse(dateTime, string(value)); err != nil || t.UTC().Year() <= 1 || t.UTC().Year() > 9999 {
 		return noDate.AppendFormat(nil, dateTime)
 	}
 	return value

@@ -365,6 +365,10 @@ func TestDates(t *testing.T) {
 		"INTERNALDATE " + good:                                    day,
 		"internaldate " + good:                                    day,
 		`INTERNALDATE " 7-Jul-1996 02:44:25 -0700"`:               "1996-07-07 09:44:25",
+		`INTERNALDATE "01-Jan-2026 00:00:00 +2400"`:               "2025-12-31 00:00:00",
+		`INTERNALDATE "31-Dec-9999 23:59:59 +0000"`:               "9999-12-31 23:59:59",
+		`INTERNALDATE "31-Dec-9999 23:59:59 -1200"`:               "",
+		`INTERNALDATE "01-Jan-0000 00:00:00 +0100"`:               "",
 		`INTERNALDATE "01-Jan-0001 00:00:00 +0000"`:               "",
 		`INTERNALDATE "Wed, 17 Jul 1996 02:44:25 -0700 (\"(PDT)"`: "",
 		`INTERNALDATE "17-Jul-1996"`:                              "",
@@ -385,10 +389,10 @@ func TestDates(t *testing.T) {
 				}
 				got := ""
 				if !metas[0].Received.IsZero() {
-					got = metas[0].Received.UTC().Format(time.DateTime)
+					got = metas[0].Received.Format(time.DateTime)
 				}
-				if got != want || metas[1].Received.UTC().Format(time.DateTime) != day {
-					t.Errorf("the dates are %q and %v, want %q and %s", got, metas[1].Received, want, day)
+				if got != want || metas[1].Received.Format(time.DateTime) != day {
+					t.Errorf("the dates are %q and %v, want %q and %s in UTC", got, metas[1].Received, want, day)
 				}
 			})
 		}

@@ -13,7 +13,7 @@ import (
 type Meta struct {
 	UID      uint32
 	Size     int64     // RFC822.SIZE in octets; the body may differ; 0 when unknown
-	Received time.Time // INTERNALDATE; zero when unknown
+	Received time.Time // INTERNALDATE, in UTC; zero when unknown
 	flagged  bool      // flags came with it, which were not asked for
 }
 
@@ -60,7 +60,7 @@ func readMeta(msg *imapclient.FetchMessageData) Meta {
 			m.Size = item.Size
 		case imapclient.FetchItemDataInternalDate:
 			if !item.Time.Equal(noDate) {
-				m.Received = item.Time
+				m.Received = item.Time.UTC()
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/tasks"
@@ -301,7 +302,7 @@ func (a *auditor) message(f *auditedFolder, uid uint32, d *tasks.Disposition, m 
 		f.found.arrived(d.Deliveries)
 	}
 	if as == AsMissing {
-		missing := MissingMessage{UID: uid, Received: m.Received, Size: m.Size}
+		missing := MissingMessage{UID: uid, Received: receivedAt(m), Size: m.Size}
 		if d != nil {
 			missing.TaskID = d.TaskID
 		}
@@ -315,12 +316,20 @@ func (a *auditor) message(f *auditedFolder, uid uint32, d *tasks.Disposition, m 
 	}
 	line := Audited{Inbox: a.visit.in.Address, Folder: f.folder.row.Name, UIDValidity: f.found.UIDValidity, UID: uid, Account: as}
 	if as == AsMissing {
-		line.Received, line.Size = &m.Received, m.Size
+		line.Received, line.Size = receivedAt(m), m.Size
 	}
 	if d != nil {
 		line.add(*d)
 	}
 	return a.opts.Each(line)
+}
+
+// receivedAt is nil when the server does not say it.
+func receivedAt(m imapsrc.Meta) *time.Time {
+	if m.Received.IsZero() {
+		return nil
+	}
+	return &m.Received
 }
 
 // add adds what the registry knows.

@@ -71,10 +71,10 @@ type Audited struct {
 // MissingMessage is a message that the registry does not know, or whose task something other than
 // postrider deleted.
 type MissingMessage struct {
-	UID      uint32    `json:"uid"`
-	TaskID   int64     `json:"task_id,omitempty"` // of the deleted task
-	Received time.Time `json:"received"`          // zero when the server does not say
-	Size     int64     `json:"size"`
+	UID      uint32     `json:"uid"`
+	TaskID   int64      `json:"task_id,omitempty"` // of the deleted task
+	Received *time.Time `json:"received"`          // nil when the server does not say
+	Size     int64      `json:"size"`
 }
 
 // Stray is a task that is at odds with the server:

@@ -2,6 +2,7 @@ package pass
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -244,6 +245,31 @@ func TestAuditFindsAndRepairs(t *testing.T) {
 	r.Config.Worker = "the next run" // the audit has released its lease
 	r.want(r.run(), Counters{Forwarded: 2})
 	r.wantArrived(msgs)
+}
+
+// undated is a server that does not say when messages arrived.
+type undated struct{ Source }
+
+func (s undated) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error) {
+	metas, err := s.Source.Metadata(ctx, uids)
+	for i := range metas {
+		metas[i].Received = time.Time{}
+	}
+	return metas, err
+}
+
+// TestAuditWithoutADate: a missing message without a date has none, in JSON, too.
+func TestAuditWithoutADate(t *testing.T) {
+	r := newRig(t, nil)
+	r.add(inbox.StartAll)
+	r.late(2, 1)
+	r.behind(func(src Source) Source { return undated{src} })
+	found, lines := r.audit(AuditOptions{})
+	missing, err := json.Marshal(found.Folders[0].Missing)
+	check(t, err)
+	if !strings.Contains(string(missing), `"received":null,`) || lines[0].Account != AsMissing || lines[0].Received != nil {
+		t.Errorf("missing is %s, and the line %+v; want a message without a date", missing, lines[0])
+	}
 }
 
 // TestAuditRepairsACopy: a message is not forwarded again after an equal one was forwarded.
