@@ -110,9 +110,9 @@ func Cut(s string, n int) string {
 	return s
 }
 
-// Contains reports whether part is in s, whatever their case.
+// Contains reports whether part is in s, whatever their case. It compares both as Line shows them.
 func Contains(s, part string) bool {
-	return part == "" || strings.Contains(strings.ToLower(s), strings.ToLower(part))
+	return part == "" || strings.Contains(strings.ToLower(Line(s)), strings.ToLower(Line(part)))
 }
 
 // Count is a number with its noun: "1 task", "2 tasks".

@@ -57,14 +57,14 @@ func TestTextsInSQL(t *testing.T) {
 		for i := range page.Entries {
 			id := &page.Entries[i].Identity
 			id.Sender, id.MessageID = "Clerk <clerk@court.example>", fmt.Sprintf("<%d@court.example>", i)
-			id.Subject = fmt.Sprintf("Hearing %d.", i)
+			id.Subject = fmt.Sprintf("Hearing no-%d.", i)
 		}
 		page.Entries[0].Decision.Recipients = []string{"Ann@firm.example"}
 		if _, err := New(r.DB).Register(t.Context(), page); err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range []tasks.Filter{
-			{Sender: "court", Subject: "HEARING 7."}, {MessageID: "<7@"}, {Recipient: "aNN@"}, {Recipient: "ann@", Limit: 5},
+			{Sender: "court", Subject: "HEARING NO-7."}, {MessageID: "<7@"}, {Recipient: "aNN@"}, {Recipient: "ann@", Limit: 5},
 		} {
 			sql, args := New(r.DB).portion(f, time.Now(), 0, 500)
 			var rows []struct{ ID int64 }

@@ -1,28 +1,33 @@
 package sqlqueue
 
 import (
+	"iter"
 	"strings"
 	"unicode"
 
 	"postrider/internal/db"
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // texts are conditions for the texts of a filter. They hold for all tasks that Filter.Matches is
-// for, and for some others.
+// for, and for some others: each word is looked for, because what is between two words may be more
+// than the one space that is shown.
 func (q *Queue) texts(f tasks.Filter, add func(cond string, arg any)) {
 	for _, c := range []struct{ column, part string }{
 		{"t.sender", f.Sender}, {"t.subject", f.Subject}, {"t.message_id", f.MessageID},
 	} {
-		if c.part != "" {
-			add(q.mayHave(c.column, c.part), strings.ToLower(c.part))
+		for word := range words(c.part) {
+			add(q.mayHave(c.column, word), strings.ToLower(word))
 		}
 	}
-	if f.Recipient != "" { // counted, because the servers would make a join of EXISTS, and sort
-		add("(SELECT COUNT(*) FROM monitored_emails_deliveries d WHERE d.task_id = t.id AND "+q.mayHave("d.recipient", f.Recipient)+") > 0",
-			strings.ToLower(f.Recipient))
+	for word := range words(f.Recipient) { // counted, because the servers would make a join of EXISTS, and sort
+		add("(SELECT COUNT(*) FROM monitored_emails_deliveries d WHERE d.task_id = t.id AND "+q.mayHave("d.recipient", word)+") > 0",
+			strings.ToLower(word))
 	}
 }
+
+func words(part string) iter.Seq[string] { return strings.FieldsSeq(text.Line(part)) }
 
 // mayHave is a condition with one argument, a part in lower case. Databases fold fewer letters than
 // Go: a part with letters may be in any text that is not ASCII.
@@ -41,7 +46,7 @@ func (q *Queue) mayHave(column, part string) string {
 	return strings.ReplaceAll(sql, "text", column)
 }
 
-// cased reports whether a text has letters in upper or lower case.
-func cased(text string) bool {
-	return strings.ContainsFunc(text, func(r rune) bool { return unicode.SimpleFold(r) != r || unicode.ToLower(r) != r })
+// cased reports whether a part has letters in upper or lower case.
+func cased(part string) bool {
+	return strings.ContainsFunc(part, func(r rune) bool { return unicode.SimpleFold(r) != r || unicode.ToLower(r) != r })
 }

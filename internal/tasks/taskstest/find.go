@@ -34,15 +34,18 @@ func testSearch(s *suite) {
 	p := s.place()
 	one, two := s.msg(1, "Rechnung MÜLLER"), s.msg(2, "hearing", bob, "Eve@Example.com")
 	two.Identity.Sender, two.Identity.MessageID = "clerk@court.example", "<Abc@court.example>"
-	p.register(one, two, s.tooLarge(3, "c"))
+	p.register(one, two, s.tooLarge(3, "c"), s.msg(4, "Odd  blanks\u00a0and\ta\r\n fold", bob))
 	s.place().register(s.msg(1, "hearing elsewhere"))
 	for _, c := range []struct {
 		name string
 		q    tasks.Search
 		want []uint32
 	}{
-		{"everything, the newest first", tasks.Search{}, []uint32{3, 2, 1}},
+		{"everything, the newest first", tasks.Search{}, []uint32{4, 3, 2, 1}},
 		{"subject in another case", tasks.Search{Subject: "müller"}, []uint32{1}},
+		{"subject as it is shown", tasks.Search{Subject: "odd blanks and a fold"}, []uint32{4}},
+		{"subject as it was written", tasks.Search{Subject: "blanks\u00a0and\ta"}, []uint32{4}},
+		{"text is a subject as it is shown", tasks.Search{Text: "odd blanks and a fold"}, []uint32{4}},
 		{"sender", tasks.Search{Sender: "COURT"}, []uint32{2}},
 		{"recipient", tasks.Search{Recipient: "eve@"}, []uint32{2}},
 		{"Message-ID", tasks.Search{MessageID: "<abc@"}, []uint32{2}},

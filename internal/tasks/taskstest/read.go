@@ -156,7 +156,8 @@ func testListTexts(s *suite) {
 	p.register(about(1, "Clerk <clerk@court.example>", "Ladung ÜBER 100%", ann, bob), about(2, "clerk@other.example", "hearing_1", bob))
 	p.fill(600) // more than a portion
 	p.register(about(5001, "Clerk <CLERK@court.example>", "Hearing", ann), about(5003, "Gericht", "通知:开庭 14/4 ", ann),
-		about(5004, "Gericht", "\u212aILO", ann), about(5005, "Gericht", "STRASSE", ann), about(5006, "Gericht", "STRAẞE", ann), about(5007, "Gericht", "İ 5007", ann))
+		about(5004, "Gericht", "\u212aILO", ann), about(5005, "Gericht", "STRASSE", ann), about(5006, "Gericht", "STRAẞE", ann), about(5007, "Gericht", "İ 5007", ann),
+		about(5008, "Gericht  Nord", "Odd  blanks\u00a0and\ta\r\n fold", ann))
 	for _, c := range []struct {
 		name   string
 		filter tasks.Filter
@@ -177,6 +178,9 @@ func testListTexts(s *suite) {
 		{"two letters for one", tasks.Filter{Subject: "strasse"}, []uint32{5005}},
 		{"one letter for two", tasks.Filter{Subject: "straße"}, []uint32{5006}},
 		{"a letter with two in lower case", tasks.Filter{Subject: "İ 5"}, []uint32{5007}},
+		{"as they are shown", tasks.Filter{Sender: "gericht nord", Subject: "odd blanks and a fold"}, []uint32{5008}},
+		{"as it was written", tasks.Filter{Subject: "BLANKS\u00a0and\ta"}, []uint32{5008}},
+		{"words in another order", tasks.Filter{Subject: "blanks odd"}, nil},
 		{"recipient in upper case", tasks.Filter{Recipient: "ANN@", Sender: "clerk"}, []uint32{1, 5001}},
 	} {
 		if got := p.list(c.filter); !slices.Equal(got, c.want) {
