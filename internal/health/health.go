@@ -32,7 +32,7 @@ type Facts struct {
 // Numbers are the numbers to monitor of an inbox.
 type Numbers struct {
 	Backlog       int // messages that have not ended: received, in_progress or error
-	Due           int // those of Backlog that a run would claim now
+	Due           int // those of Backlog that a run would claim now; 0 for a disabled inbox
 	OldestWaiting time.Duration
 	InError       int
 	Dead          int
@@ -53,9 +53,12 @@ func Concerns(named []string, inbox string) bool {
 func Count(f Facts) Numbers {
 	s := f.Stats
 	n := Numbers{
-		Due: s.Due, InError: s.ByStatus[tasks.Error], Dead: s.ByStatus[tasks.Dead],
+		InError: s.ByStatus[tasks.Error], Dead: s.ByStatus[tasks.Dead],
 		Uncertain: s.ByStatus[tasks.Uncertain], Bounced: s.Bounces,
 		Conflicts: s.Conflicts,
+	}
+	if f.Active {
+		n.Due = s.Due
 	}
 	for status, count := range s.ByStatus {
 		if !status.Ended() {

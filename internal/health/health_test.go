@@ -39,6 +39,11 @@ func TestCount(t *testing.T) {
 	if got := Count(troubled()); got != want {
 		t.Errorf("Count is %+v, want %+v", got, want)
 	}
+	disabled := troubled()
+	disabled.Active, want.Due = false, 0
+	if got := Count(disabled); got != want {
+		t.Errorf("Count of a disabled inbox is %+v, want %+v: no run claims its messages", got, want)
+	}
 	fresh := Facts{CreatedAt: *before(time.Minute), Stats: tasks.Stats{Now: now}}
 	if got, want := Count(fresh), (Numbers{SinceScan: time.Minute}); got != want {
 		t.Errorf("Count of an inbox never scanned is %+v, want %+v: "+

@@ -136,7 +136,7 @@ func (s Sources) Read(ctx context.Context) (Report, error) {
 		}
 		r.Inboxes = append(r.Inboxes, in)
 		r.Alerts = append(r.Alerts, alerts...)
-		if limit != nil && f.Stats.Due > 0 {
+		if limit != nil && in.Due > 0 {
 			r.LimitReached = limit.Error()
 		}
 	})
