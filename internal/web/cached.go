@@ -14,10 +14,11 @@ import (
 // cached is an answer that is kept for a while, for all who ask. Those who ask meanwhile wait for
 // the one who reads it.
 type cached[T any] struct {
-	log  *slog.Logger
-	now  func() time.Time
-	keep time.Duration
-	read func(ctx context.Context) (T, error)
+	log       *slog.Logger
+	now       func() time.Time
+	keep      time.Duration
+	keepError time.Duration // in place of keep, when the answer is an error
+	read      func(ctx context.Context) (T, error)
 
 	reading singleflight.Group
 
@@ -49,13 +50,13 @@ func (c *cached[T]) get(ctx context.Context) (T, error) {
 	}
 }
 
-// kept returns the answer, if it is still good. An error is kept for a tenth of the time.
+// kept returns the answer, if it is still good.
 func (c *cached[T]) kept() (answer[T], bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	keep := c.keep
 	if c.last.err != nil {
-		keep /= 10
+		keep = c.keepError
 	}
 	return c.last, !c.at.IsZero() && c.now().Sub(c.at) < keep
 }

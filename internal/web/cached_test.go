@@ -57,7 +57,7 @@ func TestCachedPanic(t *testing.T) {
 func TestCachedError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
-		c := cached[int]{now: time.Now, keep: time.Minute, read: func(context.Context) (int, error) {
+		c := cached[int]{now: time.Now, keep: time.Minute, keepError: 6 * time.Second, read: func(context.Context) (int, error) {
 			reads++
 			return 0, errors.New("no")
 		}}

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +49,7 @@ type site struct {
 	boxes    *inbox.Store
 	now      time.Time // of the pages and of the database
 	relay    error
+	probes   atomic.Int32 // how often the relay was tried
 	logins   map[int64]string
 	follows  []outbox.Standing
 	uid      int
@@ -92,7 +94,7 @@ func startSite(t *testing.T, where db.Config, how ...func(*site)) *site {
 	s.options = web.Options{
 		Queue: s.queue, Inboxes: s.boxes, Status: sources.Read, PassEvery: time.Hour, Now: now, Zone: time.UTC, Log: log,
 		Audit: func(ctx context.Context, in inbox.Inbox, who string) { s.audit(ctx, in, who) },
-		Relay: web.Relay{Name: "smtp.firm.example:587", Probe: func(context.Context) error { return s.relay }},
+		Relay: web.Relay{Name: "smtp.firm.example:587", Probe: func(context.Context) error { s.probes.Add(1); return s.relay }},
 	}
 	for _, h := range how {
 		h(s)

@@ -117,6 +117,14 @@ func TestReady(t *testing.T) {
 	gone := s.get("/readyz")
 	gone.has(t, http.StatusServiceUnavailable, `"relay":"failed"`)
 	gone.lacks(t, "smtp.firm.example")
+	tries := s.probes.Load()
+	s.now = s.now.Add(59 * time.Second)
+	s.get("/readyz").has(t, http.StatusServiceUnavailable, `"relay":"failed"`)
+	if got := s.probes.Load() - tries; got != 0 {
+		t.Errorf("the relay was tried again %d times within a minute, want once a minute at most", got)
+	}
+	s.relay, s.now = nil, s.now.Add(time.Second)
+	s.get("/readyz").has(t, http.StatusOK, `"relay":"ok"`)
 }
 
 // TestMetrics: what is given is there, for those who may look.

@@ -95,7 +95,8 @@ type Server struct {
 const (
 	keepReport  = 10 * time.Second
 	keepHistory = time.Minute
-	keepRelay   = time.Minute
+	keepRelay   = time.Minute // also a failure: the relay takes many failed logins for an attack
+	keepError   = time.Second
 
 	relayPatience = 5 * time.Second
 )
@@ -103,9 +104,9 @@ const (
 // New returns the page. Close it when it answers no requests any more.
 func New(o Options) *Server {
 	s := &Server{Options: o, pages: parsePages(o.Zone), running: newRunning()}
-	s.report = cached[status.Report]{log: o.Log, now: o.Now, keep: keepReport, read: o.Status}
-	s.history = cached[[]tasks.Ended]{log: o.Log, now: o.Now, keep: keepHistory, read: s.readHistory}
-	s.probe = cached[struct{}]{log: o.Log, now: o.Now, keep: keepRelay, read: func(ctx context.Context) (struct{}, error) {
+	s.report = cached[status.Report]{log: o.Log, now: o.Now, keep: keepReport, keepError: keepError, read: o.Status}
+	s.history = cached[[]tasks.Ended]{log: o.Log, now: o.Now, keep: keepHistory, keepError: keepError, read: s.readHistory}
+	s.probe = cached[struct{}]{log: o.Log, now: o.Now, keep: keepRelay, keepError: keepRelay, read: func(ctx context.Context) (struct{}, error) {
 		ctx, cancel := context.WithTimeout(ctx, relayPatience)
 		defer cancel()
 		return struct{}{}, o.Relay.Probe(ctx)
