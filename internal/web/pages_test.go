@@ -318,7 +318,12 @@ func TestExplain(t *testing.T) {
 	failed := errors.New("connect to imap.firm.example:993: refused")
 	var err error
 	s := newSite(t, func(s *site) {
-		s.options.Explain = func(context.Context, tasks.Task) ([]route.Step, error) { return steps, err }
+		s.options.Explain = func(ctx context.Context, _ tasks.Task) ([]route.Step, error) {
+			if ends, _ := ctx.Deadline(); time.Until(ends) > 10*time.Second { // after 15 s there would be no page
+				t.Errorf("the message is waited for until %s, want ten seconds at most", ends)
+			}
+			return steps, err
+		}
 	})
 	s.firm()
 	path := "/messages/" + itoa(s.number(`SELECT MAX(id) FROM monitored_emails_tasks`))

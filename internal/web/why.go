@@ -1,9 +1,11 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"postrider/internal/route"
 	"postrider/internal/text"
@@ -15,6 +17,9 @@ type whyStep struct {
 	Outcome route.Outcome
 	Lines   []string // its conditions
 }
+
+// explainPatience is how long a message is waited for. The page needs the rest of patience.
+const explainPatience = 10 * time.Second
 
 // explain tries the current routes on a message.
 func (s *Server) explain(w http.ResponseWriter, r *http.Request, u user) error {
@@ -30,7 +35,9 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request, u user) error {
 		return err
 	}
 	b := messageBody{ID: id}
-	steps, err := s.Explain(r.Context(), t)
+	ctx, cancel := context.WithTimeout(r.Context(), explainPatience)
+	defer cancel()
+	steps, err := s.Explain(ctx, t)
 	if err != nil {
 		b.Problem = "The routes could not be tried, because the message could not be fetched: " + text.Error(err)
 	}
