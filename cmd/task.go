@@ -62,7 +62,7 @@ only these.
 	}
 	opts.register(a, c, tasks.Statuses, registeredAge)
 	opts.registerBounced(c)
-	c.Flags().StringVar(&opts.from, "from", "", "only messages from a sender with `TEXT` in its name or address")
+	c.Flags().StringVar(&opts.from, "from", "", "only messages from a sender with `TEXT` in its address")
 	c.Flags().StringVar(&opts.to, "to", "", "only messages to a recipient with `TEXT` in its address")
 	c.Flags().StringVar(&opts.subject, "subject", "", "only messages with `TEXT` in the subject")
 	c.Flags().StringVar(&opts.messageID, "message-id", "", "only messages with `TEXT` in the Message-ID")
