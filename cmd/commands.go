@@ -14,6 +14,7 @@ import (
 	"postrider/internal/config"
 	"postrider/internal/db"
 	"postrider/internal/terminal"
+	"postrider/internal/text"
 )
 
 func (a *app) commands() []*cobra.Command {
@@ -115,8 +116,8 @@ func parseAge(flag, s string) (time.Duration, error) {
 // now. It is more than 0.
 func parseSince(s string, now time.Time) (time.Duration, error) {
 	d, err := config.Duration(s)
-	if day, notADay := time.ParseInLocation(time.DateOnly, s, now.Location()); notADay == nil {
-		d, err = now.Sub(day), nil
+	if day, notADay := time.Parse(time.DateOnly, s); notADay == nil {
+		d, err = now.Sub(text.Midnight(day, now.Location())), nil
 	}
 	if err != nil || d <= 0 {
 		return 0, usage(fmt.Errorf("--since is %q; write it like 90d or 36h, up to 65535d, or as a day that has begun, YYYY-MM-DD", s))

@@ -43,6 +43,18 @@ func TestParseSince(t *testing.T) {
 	}
 }
 
+// TestParseSinceWithoutMidnight: such a day begins when the clocks were set forward.
+func TestParseSinceWithoutMidnight(t *testing.T) {
+	zone, err := time.LoadLocation("America/Santiago")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := parseSince("2026-09-06", time.Date(2026, 9, 6, 12, 0, 0, 0, zone))
+	if got != 11*time.Hour || err != nil {
+		t.Errorf("at noon of a day that began at 01:00 it began %v ago, %v; want 11h", got, err)
+	}
+}
+
 // TestStatusTable fits into 80 columns, also when every column has content.
 func TestStatusTable(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)

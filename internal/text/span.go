@@ -14,6 +14,17 @@ func UTC(t *time.Time) *time.Time {
 	return &utc
 }
 
+// Midnight is when the day of a time begins in a zone. Where the clocks are set forward at midnight,
+// it begins later.
+func Midnight(day time.Time, zone *time.Location) time.Time {
+	y, m, d := day.Date()
+	t := time.Date(y, m, d, 0, 0, 0, 0, zone)
+	if t.Day() != d { // time.Date takes the day before
+		_, t = t.ZoneBounds()
+	}
+	return t
+}
+
 // Ago is how long something is past, or ahead: "5 min ago", "in 3 h".
 func Ago(d time.Duration) string {
 	if d < 0 {

@@ -5,6 +5,28 @@ import (
 	"time"
 )
 
+// TestMidnight: the day has none where the clocks are set forward then.
+func TestMidnight(t *testing.T) {
+	for name, days := range map[string]map[string]string{
+		"UTC":              {"2026-09-06": "2026-09-06T00:00:00Z"},
+		"Europe/Berlin":    {"2026-03-29": "2026-03-29T00:00:00+01:00", "2026-03-30": "2026-03-30T00:00:00+02:00"},
+		"America/Santiago": {"2026-09-05": "2026-09-05T00:00:00-04:00", "2026-09-06": "2026-09-06T01:00:00-03:00"},
+		"Africa/Cairo":     {"2026-04-24": "2026-04-24T01:00:00+03:00"},
+		"America/Havana":   {"2026-03-08": "2026-03-08T01:00:00-04:00", "2026-11-01": "2026-11-01T00:00:00-04:00"}, // which has two
+	} {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for day, want := range days {
+			on, err := time.Parse(time.DateOnly, day)
+			if got := Midnight(on, zone).Format(time.RFC3339); got != want || err != nil {
+				t.Errorf("in %s the day %s begins at %s, %v; want %s", name, day, got, err, want)
+			}
+		}
+	}
+}
+
 func TestAgo(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0:                           "0 s ago",

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // chart is bars over time, in numbers for an SVG of 100 by chartHeight units for each bar.
@@ -54,7 +55,8 @@ func charts(hours []tasks.Ended, now time.Time, zone *time.Location) []chart {
 	month := chart{Title: "Last 30 days", ID: "month"}
 	y, m, d := now.Date()
 	for i := 29; i >= 0; i-- {
-		from, to := time.Date(y, m, d-i, 0, 0, 0, 0, zone), time.Date(y, m, d-i+1, 0, 0, 0, 0, zone)
+		on := time.Date(y, m, d-i, 0, 0, 0, 0, time.UTC)
+		from, to := text.Midnight(on, zone), text.Midnight(on.AddDate(0, 0, 1), zone)
 		month.add(bar{Label: from.Format("Mon 2 Jan"), Show: i%7 == 1}, hours, from, to)
 	}
 	return []chart{day.drawn(), month.drawn()}

@@ -37,6 +37,7 @@ type searchBody struct {
 	States  []tasks.Status
 	Inboxes []string
 	Labels  []string
+	Zone    string // in which days begin
 	Found   []messageRow
 	ID      int64  // a message that has the text as its number; 0 for none
 	Older   string // the address of the older ones; empty when there are none
@@ -95,14 +96,11 @@ func (f searchForm) search(boxes []inbox.Inbox, zone *time.Location) (tasks.Sear
 		Before: max(0, f.Before), Limit: messagesOnPage, Examine: examined,
 	}
 	var err error
-	if q.Since, err = day(f.Since, zone); err != nil {
+	if q.Since, err = day(f.Since, 0, zone); err != nil {
 		return q, err
 	}
-	if q.Until, err = day(f.Until, zone); err != nil {
+	if q.Until, err = day(f.Until, 1, zone); err != nil { // that day, too
 		return q, err
-	}
-	if !q.Until.IsZero() {
-		q.Until = q.Until.AddDate(0, 0, 1) // that day, too
 	}
 	switch f.State {
 	case "":
@@ -128,15 +126,16 @@ func (f searchForm) search(boxes []inbox.Inbox, zone *time.Location) (tasks.Sear
 	return q, nil
 }
 
-func day(s string, zone *time.Location) (time.Time, error) {
+// day is when the day so many days after s begins.
+func day(s string, after int, zone *time.Location) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
-	t, err := time.ParseInLocation(time.DateOnly, s, zone)
+	t, err := time.Parse(time.DateOnly, s)
 	if err != nil || t.Year() < 1971 || t.Year() > 9000 {
 		return time.Time{}, &failure{http.StatusBadRequest, strconv.Quote(s) + " is not a day; write it like 2026-03-31."}
 	}
-	return t, nil
+	return text.Midnight(t.AddDate(0, 0, after), zone), nil
 }
 
 // find runs a search.
@@ -155,7 +154,7 @@ func (s *Server) find(ctx context.Context, f searchForm) (tasks.Found, []inbox.I
 
 func (s *Server) messages(w http.ResponseWriter, r *http.Request, u user) error {
 	f := formOf(r.URL.Query())
-	b := searchBody{Form: f, More: !f.only(), States: tasks.Statuses, ID: s.numbered(r.Context(), f.Q)}
+	b := searchBody{Form: f, More: !f.only(), States: tasks.Statuses, Zone: s.zone(), ID: s.numbered(r.Context(), f.Q)}
 	found, boxes, err := s.find(r.Context(), f)
 	code := http.StatusOK
 	var bad *failure // of the form
@@ -177,6 +176,15 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request, u user) error 
 	}
 	s.show(w, code, "messages", page{Title: "Messages", Nav: "messages", User: u, Query: f.Q, Body: b})
 	return nil
+}
+
+// zone names the zone of the server, such as CET or UTC-03.
+func (s *Server) zone() string {
+	name := s.Now().In(s.Zone).Format("MST")
+	if strings.ContainsAny(name, "+-") {
+		name = "UTC" + name
+	}
+	return name
 }
 
 // numbered is the message whose number was searched for; 0 when there is none.

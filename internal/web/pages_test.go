@@ -80,6 +80,23 @@ func TestChart(t *testing.T) {
 		"<title>12:00: 1 forwarded, 0 skipped, 0 failed</title>", "<title>Mon 2 Mar: 0 forwarded, 1 skipped, 0 failed</title>")
 }
 
+// TestDayWithoutMidnight: days are those of the server's zone, which the form names, and each has
+// all of its hours.
+func TestDayWithoutMidnight(t *testing.T) {
+	zone, err := time.LoadLocation("America/Santiago")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, func(s *site) {
+		s.options.Zone, s.now = zone, time.Date(2026, 9, 6, 12, 0, 0, 0, zone) // which began at 01:00
+	})
+	s.add("a@firm.example")
+	s.put(msg{inbox: "a@firm.example", subject: "late on Saturday", status: tasks.Forwarded, ago: 11*time.Hour + 30*time.Minute})
+	s.get("/messages?until=2026-09-05").has(t, http.StatusOK, "late on Saturday", "From day (UTC-03)", "To day (UTC-03)")
+	s.get("/messages?since=2026-09-06").has(t, http.StatusOK, "No message matches.")
+	s.get("/").has(t, http.StatusOK, "<title>Sat 5 Sep: 1 forwarded,", "<title>Sun 6 Sep: 0 forwarded,")
+}
+
 // TestSearch: who asks whether something arrived finds it by any of its names.
 func TestSearch(t *testing.T) {
 	s := newSite(t)
