@@ -139,7 +139,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Errorf("the document has %d paths, want %d", len(d.Paths), len(asked))
 	}
 	for path, want := range map[string]int{
-		"/api/v1/messages/999999": 404, "/api/v1/inboxes/x@x.example": 404, "/api/v1/messages?since=x": 400, "/api/v1/messages?form=a": 400, "/api/v1/nothing": 404,
+		"/api/v1/messages/999999": 404, "/api/v1/inboxes/x@x.example": 404, "/api/v1/inboxes/%2e%2e": 404, "/api/v1/messages?since=x": 400, "/api/v1/messages?form=a": 400, "/api/v1/nothing": 404,
 	} {
 		got := s.get(path)
 		got.has(t, want)

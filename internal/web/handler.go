@@ -72,11 +72,14 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, u user, err error)
 func (s *Server) failureOf(r *http.Request, err error) *failure {
 	var known *failure
 	var noInbox *inbox.NotFoundError
+	var noAddress *inbox.InvalidError
 	switch {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &noInbox):
 		return &failure{http.StatusNotFound, noInbox.Error()}
+	case errors.As(err, &noAddress):
+		return &failure{http.StatusNotFound, noAddress.Error()}
 	case errors.Is(err, tasks.ErrNotFound):
 		return &failure{http.StatusNotFound, "There is no such message. It may have been purged, or removed with its inbox."}
 	case errors.As(err, new(*http.MaxBytesError)):
