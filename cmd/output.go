@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -78,10 +79,24 @@ func (a *app) fields(pairs ...string) error {
 
 func (a *app) printJSON(v any) error { return printJSON(a.out, v) }
 
+// printJSON prints one line. encoding/json leaves DEL and the controls above it as they are, which
+// terminals obey; they are escaped, too.
 func printJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	var b, out strings.Builder
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // Message-IDs are full of angle brackets
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	for _, r := range b.String() {
+		if r >= '\u007f' && r <= '\u009f' {
+			fmt.Fprintf(&out, `\u%04x`, r)
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
 }
 
 // when is a time for people: relative and local on a terminal, RFC 3339 in UTC elsewhere.

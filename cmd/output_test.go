@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -24,5 +25,21 @@ func TestReportTableNote(t *testing.T) {
 		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "\x1b") {
 			t.Errorf("the table is\n%q\nwant in it, and printable: %q", out.String(), want)
 		}
+	}
+}
+
+// TestJSONControls: no control by a stranger reaches a terminal in JSON, and the text stays the same.
+func TestJSONControls(t *testing.T) {
+	const odd = "<a\x7f\u0080\u0085\u009b31m\u009f\x1b\u00a0é@b.example>"
+	var out bytes.Buffer
+	if err := (&app{out: &out}).printJSON(odd); err != nil {
+		t.Fatal(err)
+	}
+	if want := `"<a\u007f\u0080\u0085\u009b31m\u009f\u001b` + "\u00a0é@b.example>\"\n"; out.String() != want {
+		t.Errorf("it prints %q, want %q", out.String(), want)
+	}
+	var got string
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || got != odd {
+		t.Errorf("it is read as %q, %v; want %q", got, err, odd)
 	}
 }
