@@ -139,7 +139,8 @@ func TestOpenAPI(t *testing.T) {
 		t.Errorf("the document has %d paths, want %d", len(d.Paths), len(asked))
 	}
 	for path, want := range map[string]int{
-		"/api/v1/messages/999999": 404, "/api/v1/inboxes/x@x.example": 404, "/api/v1/inboxes/%2e%2e": 404, "/api/v1/messages?since=x": 400, "/api/v1/messages?form=a": 400, "/api/v1/nothing": 404,
+		"/api/v1/messages/999999": 404, "/api/v1/inboxes/x@x.example": 404, "/api/v1/inboxes/%2e%2e": 404, "/api/v1/messages?since=x": 400, "/api/v1/messages?inbox=office": 400,
+		"/api/v1/messages?before=abc": 400, "/api/v1/messages?form=a": 400, "/api/v1/nothing": 404,
 	} {
 		got := s.get(path)
 		got.has(t, want)
@@ -162,13 +163,14 @@ func (d document) check(t *testing.T, path string, s schema, body string) {
 func TestAPIParameters(t *testing.T) {
 	s := newSite(t)
 	s.firm()
+	s.add("new@firm.example")
 	var d document
 	if err := json.Unmarshal([]byte(s.get("/api/v1/openapi.json").body), &d); err != nil {
 		t.Fatal(err)
 	}
 	none := map[string]string{
 		"q": "nosuch", "from": "nosuch", "to": "nosuch", "subject": "nosuch", "message_id": "nosuch", "since": "2026-04-02", "until": "2020-01-01",
-		"inbox": "nosuch@x.example", "label": "no=such", "state": "in_progress", "before": "1",
+		"inbox": "new@firm.example", "label": "no=such", "state": "in_progress", "before": "1",
 	}
 	for _, p := range d.Paths["/api/v1/messages"].Get.Parameters {
 		s.get("/api/v1/messages?"+p.Name+"="+none[p.Name]).has(t, http.StatusOK, `"messages":[]`)

@@ -26,8 +26,7 @@ const (
 type searchForm struct {
 	Q, From, To, Subject, MessageID string
 	Since, Until                    string // days
-	Inbox, Label, State             string
-	Before                          int64
+	Inbox, Label, State, Before     string
 }
 
 // searchBody is what the list of messages shows.
@@ -52,8 +51,8 @@ func formOf(q url.Values) searchForm {
 	f := searchForm{
 		Q: get("q"), From: get("from"), To: get("to"), Subject: get("subject"), MessageID: get("message_id"),
 		Since: get("since"), Until: get("until"), Inbox: get("inbox"), Label: get("label"), State: get("state"),
+		Before: get("before"),
 	}
-	f.Before, _ = strconv.ParseInt(q.Get("before"), 10, 64)
 	return f
 }
 
@@ -93,9 +92,14 @@ const (
 func (f searchForm) search(boxes []inbox.Inbox, zone *time.Location) (tasks.Search, error) {
 	q := tasks.Search{
 		Text: f.Q, Sender: f.From, Recipient: f.To, Subject: f.Subject, MessageID: f.MessageID,
-		Before: max(0, f.Before), Limit: messagesOnPage, Examine: examined,
+		Limit: messagesOnPage, Examine: examined,
 	}
 	var err error
+	if f.Before != "" {
+		if q.Before, err = strconv.ParseInt(f.Before, 10, 64); err != nil || q.Before < 0 {
+			return q, &failure{http.StatusBadRequest, strconv.Quote(f.Before) + " is not the number of a message."}
+		}
+	}
 	if q.Since, err = day(f.Since, 0, zone); err != nil {
 		return q, err
 	}
@@ -117,10 +121,15 @@ func (f searchForm) search(boxes []inbox.Inbox, zone *time.Location) (tasks.Sear
 	}
 	if f.Inbox+f.Label != "" {
 		q.Inboxes = []int64{}
+		known := f.Inbox == ""
 		for _, in := range boxes {
-			if (f.Inbox == "" || strings.EqualFold(in.Address, f.Inbox)) && (f.Label == "" || slices.Contains(in.Labels.Texts(), f.Label)) {
+			asked := f.Inbox == "" || strings.EqualFold(in.Address, f.Inbox)
+			if known = known || asked; asked && (f.Label == "" || slices.Contains(in.Labels.Texts(), f.Label)) {
 				q.Inboxes = append(q.Inboxes, in.ID)
 			}
+		}
+		if !known {
+			return q, &failure{http.StatusBadRequest, "There is no inbox " + strconv.Quote(f.Inbox) + "; give its whole address."}
 		}
 	}
 	return q, nil
@@ -171,7 +180,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request, u user) error 
 	if found.Next != 0 {
 		b.Older = f.address(found.Next)
 	}
-	if f.Before != 0 {
+	if f.Before != "" {
 		b.Newest = f.address(0)
 	}
 	s.show(w, code, "messages", page{Title: "Messages", Nav: "messages", User: u, Query: f.Q, Body: b})

@@ -109,7 +109,7 @@ func TestSearch(t *testing.T) {
 		s.get("/messages?"+query).has(t, http.StatusOK, hearing, "li.wei@firm.example", "accepted by the relay", "queued as 4XkQ7z1Jp2")
 	}
 	for _, query := range []string{
-		"q=nobody", "q=room&inbox=office%40firm.example", "q=room&inbox=nosuch%40firm.example", "q=room&label=tenant%3Dbeta", "q=room&state=dead",
+		"q=nobody", "q=room&inbox=office%40firm.example", "q=room&label=tenant%3Dbeta", "q=room&state=dead",
 		"q=room&since=2026-04-01", "q=room&until=2026-03-30", "to=li.wei&from=bank", "state=attention&q=room", "state=waiting&q=room",
 	} {
 		got := s.get("/messages?" + query)
@@ -122,6 +122,8 @@ func TestSearch(t *testing.T) {
 	s.get("/messages?q=%23"+itoa(id)).has(t, http.StatusOK, fmt.Sprintf(`<a href="/messages/%d">Message number %[1]d</a>`, id))
 	s.get("/messages?since=yesterday").has(t, http.StatusBadRequest, "is not a day; write it like 2026-03-31")
 	s.get("/messages?state=ded").has(t, http.StatusBadRequest, "did you mean dead?")
+	s.get("/messages?inbox=office").has(t, http.StatusBadRequest, "There is no inbox &#34;office&#34;; give its whole address.")
+	s.get("/messages?before=abc").has(t, http.StatusBadRequest, "&#34;abc&#34; is not the number of a message.")
 }
 
 // TestSearchPages: the links lead through all messages, each once.
