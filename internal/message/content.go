@@ -238,8 +238,7 @@ func (p part) decode(octets []byte) (text, unknown string) {
 	switch {
 	case label == "" || label == "us-ascii": // the text is often in another charset
 		s = Header{}.plain(string(octets))
-	case known:
-	default:
+	case !known:
 		if s = toUTF8(octets, label); !looksRight(octets, label) {
 			unknown = label
 		}
@@ -253,8 +252,14 @@ func (p part) decode(octets []byte) (text, unknown string) {
 // looksRight reports whether text in a charset that is not known can be read as UTF-8, which most
 // charsets have in common as far as it is ASCII. UTF-7 and ISO 2022 write other characters in ASCII.
 func looksRight(octets []byte, label string) bool {
-	return label == "utf-8" || label == "utf8" || utf8.Valid(octets) &&
-		!bytes.ContainsAny(octets, "\x1b\x0e") && !(strings.Contains(label, "utf-7") && bytes.ContainsRune(octets, '+'))
+	if label == "utf-8" || label == "utf8" {
+		return true
+	}
+	shifts := "\x1b\x0e"
+	if strings.Contains(label, "utf-7") {
+		shifts += "+"
+	}
+	return utf8.Valid(octets) && !bytes.ContainsAny(octets, shifts)
 }
 
 // invisible removes characters that senders put between letters to hyphenate, or to hide words from
