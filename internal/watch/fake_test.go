@@ -38,6 +38,7 @@ type site struct {
 	closes int // of setups
 	relay  error
 	chores int
+	lasts  chan struct{} // chores end when it is closed; nil: at once
 	says   [][]pass.InboxReport
 	told   []string
 	log    bytes.Buffer
@@ -96,8 +97,14 @@ func (s *site) setup(logins string) *Setup {
 			return s.boxes, s.away
 		},
 		Hold: s.hold, Tasks: s, Logins: logins,
-		Stale:  func(context.Context) (bool, error) { s.mu.Lock(); defer s.mu.Unlock(); return s.stale, nil },
-		Chores: func(context.Context) { s.count(&s.chores) },
+		Stale: func(context.Context) (bool, error) { s.mu.Lock(); defer s.mu.Unlock(); return s.stale, nil },
+		Chores: func(context.Context) {
+			var lasts chan struct{}
+			s.change(func() { s.chores, lasts = s.chores+1, s.lasts })
+			if lasts != nil {
+				<-lasts
+			}
+		},
 		Say: func(_ context.Context, r []pass.InboxReport) {
 			s.change(func() { s.says = append(s.says, r) })
 		},

@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -125,7 +124,7 @@ func TestStale(t *testing.T) {
 func TestReloadDuringChores(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		done := make(chan struct{})
-		s.w.current().Chores = func(context.Context) { <-done }
+		s.change(func() { s.lasts = done })
 		after(choresEvery)
 		s.w.Reload()
 		after(0)
