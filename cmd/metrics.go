@@ -42,12 +42,13 @@ func (s *services) metricsOptions() metrics.Options {
 	return metrics.Options{Labels: s.cfg.Metrics.Labels, Version: version()}
 }
 
-// checkTextFile fails before a pass begins if its metrics could not be written.
+// checkTextFile fails before a pass begins if there is no directory for its metrics. Mail does not wait for
+// anything else that keeps them from being written.
 func checkTextFile(cfg *config.Config) error {
 	if cfg.Metrics.TextFile == "" {
 		return nil
 	}
-	if err := metrics.CheckFile(cfg.Metrics.TextFile); err != nil {
+	if err := metrics.CheckDirectory(cfg.Metrics.TextFile); err != nil {
 		return usage(fmt.Errorf("metrics.textfile: %w", err))
 	}
 	return nil

@@ -73,12 +73,13 @@ func (c *Conn) selectFolder(ctx context.Context, name string, readOnly bool) (Fo
 	c.folder, c.messages, c.flags = name, 0, nil
 	c.forgetArrivals()
 	var f Folder
-	var bad bool
+	var bad, missing bool
 	err := c.do(ctx, "open folder", smallAnswer, func() error {
 		data, err := c.client.Select(name, &imap.SelectOptions{ReadOnly: readOnly}).Wait()
 		var no *imap.Error
 		if errors.As(err, &no) {
 			bad = no.Type == imap.StatusResponseTypeBad
+			missing = no.Code == imap.ResponseCodeNonExistent || no.Code == imap.ResponseCodeTryCreate
 			return &Error{
 				Kind: kindOf(no, KindNoFolder), Err: fmt.Errorf("the server refused (%w)", c.answer(no)),
 				BackOff: backOff(no.Text),
@@ -99,7 +100,7 @@ func (c *Conn) selectFolder(ctx context.Context, name string, readOnly bool) (Fo
 		f.UIDNext, err = c.uidNext(ctx, name)
 	}
 	if err != nil {
-		err = c.suggest(ctx, err, name, bad)
+		err = c.suggest(ctx, err, name, bad, missing)
 		c.folder = ""
 		return Folder{}, err
 	}
@@ -122,7 +123,8 @@ func (c *Conn) uidNext(ctx context.Context, name string) (next uint32, err error
 
 // suggest adds the folders with the most similar names to the error. hMailServer answers BAD for a
 // folder that does not exist. So do servers that are out of order; those do not list folders either.
-func (c *Conn) suggest(ctx context.Context, err error, name string, bad bool) error {
+// missing says that the refusal names that as its reason (RFC 5530 3).
+func (c *Conn) suggest(ctx context.Context, err error, name string, bad, missing bool) error {
 	var e *Error
 	if !errors.As(err, &e) || e.Kind != KindNoFolder && (e.Kind != KindProtocol || !bad) {
 		return err
@@ -136,7 +138,7 @@ func (c *Conn) suggest(ctx context.Context, err error, name string, bad bool) er
 	if slices.Contains(names, name) {
 		return e
 	}
-	e.Unlisted = true
+	e.Unlisted = missing && !slices.ContainsFunc(names, func(other string) bool { return strings.EqualFold(other, name) })
 	hint := text.DidYouMean(name, names)
 	if hint == "" {
 		hint = "; the server has " + text.Cut(strings.Join(names, ", "), 200)

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -64,8 +63,8 @@ func Handler(read func(ctx context.Context) (status.Report, error), opts Options
 	})
 }
 
-// CheckFile reports why WriteFile could never write the file. It makes a temporary file and removes it.
-func CheckFile(path string) error {
+// CheckDirectory reports that the directory of the file does not exist.
+func CheckDirectory(path string) error {
 	dir := filepath.Dir(path)
 	info, err := os.Stat(dir)
 	switch {
@@ -76,13 +75,18 @@ func CheckFile(path string) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a directory", dir)
 	}
+	return nil
+}
+
+// CheckFile reports why WriteFile could not write the file. It makes a temporary file and removes it.
+func CheckFile(path string) error {
+	if err := CheckDirectory(path); err != nil {
+		return err
+	}
 	f, err := createTemp(path)
-	switch {
-	case errors.Is(err, syscall.ENOSPC): // no mistake of the configuration; mail does not wait for it
-		return nil
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("the directory %s cannot be written (%w); let the user who runs postrider write there, "+
-			"and in a sandbox of systemd add ReadWritePaths=-%[1]s", dir, err)
+			"and in a sandbox of systemd add ReadWritePaths=-%[1]s", filepath.Dir(path), err)
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }

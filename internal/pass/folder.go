@@ -25,6 +25,10 @@ func (f *folder) String() string { return fmt.Sprintf("folder %q", f.row.Name) }
 // the folder is claimed before that.
 func (f *folder) compared() bool { return f.row.Reconciled == f.row.UIDValidity }
 
+// moves reports whether the cursor moves. That of a folder that is not watched does only while its
+// messages are compared, and is 0 afterwards: what was not registered is, once it is watched again.
+func (f *folder) moves() bool { return f.row.Active || !f.compared() }
+
 // open selects all folders, gives each its cursor, looks again below it, and has the tasks of
 // folders whose UIDVALIDITY changed find their messages again. A folder that cannot be opened is
 // part of the error, unless it is no longer watched and was deleted; the others go on.
@@ -165,7 +169,7 @@ func (s *scanner) newEpoch(ctx context.Context, validity uint32, f *folder) erro
 // reconcile registers a folder that began a new epoch through to its end first, so that the tasks
 // of the old one find their messages again. Those that do not have vanished.
 func (s *scanner) reconcile(ctx context.Context, f *folder) error {
-	if !f.row.Active && f.compared() { // its cursor stays, so all would be compared again
+	if !f.moves() { // all would be compared again
 		return nil
 	}
 	waiting, err := s.pass.Queue.Unreconciled(ctx, f.row.ID, f.row.UIDValidity)

@@ -74,7 +74,7 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 			return err
 		}
 	}
-	if f.row.Active && f.row.LastSeenUID < last { // nothing behind the last one registered had to be
+	if f.moves() && f.row.LastSeenUID < last { // nothing behind the last one registered had to be
 		return s.register(ctx, f, nil, last)
 	}
 	return failed
@@ -242,10 +242,8 @@ func notForwarded(e tasks.Entry, r tasks.Registration) string {
 	return e.Decision.Reason
 }
 
-// newPage does not move the cursor of a folder that is not watched: what it does not register is
-// registered when the folder is watched again.
 func (s *scanner) newPage(f *folder, cursor uint32) tasks.Page {
-	if !f.row.Active {
+	if !f.moves() {
 		cursor = 0
 	}
 	return tasks.Page{

@@ -101,6 +101,9 @@ func (s *scanner) reconciled(ctx context.Context, f *folder) error {
 		return nil
 	}
 	f.row.Reconciled = f.row.UIDValidity
+	if !f.row.Active {
+		f.row.LastSeenUID = 0
+	}
 	err := s.pass.Inboxes.Reconciled(ctx, s.lease, f.row.ID, f.row.UIDValidity)
 	s.registered() // what waits for that may be claimed now
 	return err

@@ -80,7 +80,14 @@ func addressPattern(s string) (*pattern, error) {
 	case strings.HasPrefix(s, "@"):
 		return nil, fmt.Errorf(`%q matches no address: nothing stands before the @; for all of a domain write "*%s"`, s, s)
 	}
-	return glob(s, foldAddress(s))
+	p, err := glob(s, foldAddress(s))
+	if err != nil || strings.Contains(s, "@") {
+		return p, err
+	}
+	local, err := glob(s, fold(s)) // it may be about what is before the @
+	domain := p.holds
+	p.holds = func(t text) bool { return domain(t) || err == nil && local.holds(t) }
+	return p, err
 }
 
 // listPattern is a glob for the identifier of a mailing list (RFC 2919 2) if it has a star, else

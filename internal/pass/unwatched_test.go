@@ -1,0 +1,75 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
+	"postrider/internal/message"
+)
+
+// quotaSource is a server that gives so many bodies in a pass.
+type quotaSource struct {
+	Source
+	left *atomic.Int64
+}
+
+func (s quotaSource) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+	if s.left.Add(-int64(len(uids))) < 0 {
+		return imapsrc.Result{}, &imapsrc.Error{Kind: imapsrc.KindLimit, Op: "fetch", Host: "imap", Err: errors.New("NO quota of transfers reached")}
+	}
+	return s.Source.Bodies(ctx, uids, each)
+}
+
+// TestUnwatchedInParts: a folder that is no longer watched is compared on, pass after pass, until its
+// waiting task has found its message. Whether it is watched again before that or afterwards, the messages
+// that were only compared are registered then.
+func TestUnwatchedInParts(t *testing.T) {
+	for name, parts := range map[string]int{"watched again before that": 3, "watched again afterwards": 4} {
+		t.Run(name, func(t *testing.T) {
+			var up atomic.Bool
+			r := newRig(t, downUntil(&up))
+			r.Config.Page = 10
+			r.add(inbox.StartAll, "INBOX", "Cases")
+			check(t, r.imap.CreateFolder(address, "Cases"))
+			all := mails(301) // more than are looked at again behind the cursor
+			waiting, later := all[:1], all[1:]
+			r.put("Cases", waiting...)
+			r.run()
+			up.Store(true)
+			watch := func(folders ...string) {
+				_, err := r.store.Set(t.Context(), address, inbox.Changes{Folders: folders})
+				check(t, err)
+			}
+			watch("INBOX")
+			check(t, r.imap.Expunge(address, "Cases", 1))
+			r.put("Cases", later...)
+			r.put("Cases", waiting...)
+			check(t, r.imap.SetUIDValidity(address, "Cases", 777))
+			var left atomic.Int64
+			r.behind(func(src Source) Source { return quotaSource{src, &left} })
+			pass := func(bodies int64) {
+				left.Store(bodies)
+				r.clock.advance(24 * time.Hour)
+				r.run()
+			}
+			for range parts {
+				pass(100)
+			}
+			if n, want := len(r.sink.Messages()), map[int]int{3: 0, 4: 1}[parts]; n != want {
+				t.Errorf("%d messages arrived after %d passes, want %d", n, parts, want)
+			}
+			watch("INBOX", "Cases")
+			for range 2 {
+				pass(1000)
+			}
+			if n := len(r.sink.Messages()); n != len(all) {
+				t.Errorf("%d messages arrived in the end, want all %d, each once", n, len(all))
+			}
+		})
+	}
+}
