@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -44,11 +43,7 @@ func (c *certificate) read() error {
 		if err != nil {
 			return fmt.Errorf("read the certificate: %w", err)
 		}
-		others := secret.CheckWriters(file, found)
-		if file == c.keyFile {
-			others = cmp.Or(secret.CheckReaders(file, found), others)
-		}
-		if others != nil {
+		if others := secret.CheckWriters(file, found); others != nil {
 			return fmt.Errorf("%s is not used: %w", file, others)
 		}
 	}
