@@ -85,9 +85,18 @@ func addressPattern(s string) (*pattern, error) {
 		return p, err
 	}
 	local, err := glob(s, fold(s)) // it may be about what is before the @
-	domain := p.holds
-	p.holds = func(t text) bool { return domain(t) || err == nil && local.holds(t) }
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	whole := p.holds
+	p.holds = func(t text) bool {
+		if whole(t) {
+			return true
+		}
+		t.folded = t.folded[:max(strings.LastIndexByte(t.folded, '@'), 0)]
+		return local.holds(t)
+	}
+	return p, nil
 }
 
 // listPattern is a glob for the identifier of a mailing list (RFC 2919 2) if it has a star, else

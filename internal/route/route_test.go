@@ -128,6 +128,7 @@ func TestMatch(t *testing.T) {
 		{"from, sharp s is not ss, xn--", Match{From: []string{"*@strasse.example"}}, "From: a@xn--strae-oqa.example", false},
 		{"from, sharp s is not ss, regexp", Match{From: []string{`/@strasse\.example$/`}}, "From: a@straße.example", false},
 		{"from, sharp s before the @, no @", Match{From: []string{"*straße*"}}, "From: Straße@firm.example", true},
+		{"from, sharp s is not ss, no @", Match{From: []string{"*.straße.example"}}, "From: a@b.strasse.example", false},
 		{"from, sharp s in the domain, no @", Match{From: []string{"*.straße.example"}}, "From: a@b.xn--strae-oqa.example", true},
 		{"from, sharp s, xn--", Match{From: []string{"*@straße.example"}}, "From: a@XN--STRAE-OQA.example", true},
 		{"from, dotless i is not i", Match{From: []string{"*@isparta.example"}}, "From: a@ısparta.example", false},
