@@ -88,10 +88,9 @@ const (
 	sqlResetEpoch = `UPDATE monitored_folders SET uid_validity = ?, last_seen_uid = 0, start_uid = 0, baseline_uid = 0,
 		reconciled = 0
 		WHERE id = ? AND uid_validity = ? AND initialized_at IS NOT NULL`
-	// A folder that is distrusted stays so until it begins a new epoch. Of one that is not watched only known
-	// messages were registered, so its cursor begins again.
+	// A folder that is distrusted stays so until it begins a new epoch.
 	sqlReconciled = `UPDATE monitored_folders SET reconciled = CASE WHEN reconciled < 0 THEN reconciled ELSE ? END,
-		last_seen_uid = CASE WHEN is_active = 0 THEN 0 ELSE last_seen_uid END
+		last_seen_uid = CASE WHEN ? = 1 THEN 0 ELSE last_seen_uid END
 		WHERE id = ? AND uid_validity = ?`
 	sqlDistrust       = `UPDATE monitored_folders SET reconciled = -1 WHERE id = ? AND uid_validity = ?`
 	sqlGetCursor      = `SELECT uid_validity, last_seen_uid, start_uid, initialized_at FROM monitored_folders WHERE id = ?`
