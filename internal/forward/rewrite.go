@@ -213,13 +213,13 @@ func inASCII(name string, f message.Field, h message.Header) string {
 	switch {
 	case addressFields[f.Name]:
 		return field(name, addressList(f, h))
-	case !nonASCII(f.Raw):
-		return field(name, spaced(value))
 	case f.Name == "content-type" || f.Name == "content-disposition":
 		if v, params, err := mime.ParseMediaType(h.TextOf(f)); err == nil {
 			return field(name, mime.FormatMediaType(v, params)) // RFC 2231
 		}
 		return field(name, strings.Map(masked, h.TextOf(f))) // the rest is needed to read the body
+	case !nonASCII(f.Raw):
+		return field(name, spaced(strings.ReplaceAll(value, "><", "> <"))) // as in References
 	case strings.HasPrefix(f.Name, "list-"):
 		return field(name, listValue(h.TextOf(f)))
 	case structuredFields[f.Name]:

@@ -129,13 +129,18 @@ func (c *contentReader) multipart(boundary string, depth int) {
 	}
 	c.lines.enter(boundary)
 	defer c.lines.leave()
-	for c.parts <= MaxParts && c.lines.next() {
+	c.lines.skipped = false
+	parts := 0
+	for ; c.parts <= MaxParts && c.lines.next(); parts++ {
 		fields, err := readHeader(c.lines)
 		if err != nil || slices.ContainsFunc(fields, field.junk) {
 			c.incomplete("its parts cannot be separated")
 			return
 		}
 		c.part(newHeader(fields), depth)
+	}
+	if parts == 0 && c.lines.skipped && !c.lines.closed() {
+		c.incomplete("it has parts, but not the boundary that is announced between them")
 	}
 }
 

@@ -183,6 +183,17 @@ func TestContent(t *testing.T) {
 			Content{Incomplete: "it has parts, but no valid boundary between them"},
 		},
 		{
+			"another boundary than announced", lines("Content-Type: multipart/mixed; boundary=abc charset=utf-8\n\n--abc\n\none\n--abc--\n"),
+			Content{Incomplete: "it has parts, but not the boundary that is announced between them"},
+		},
+		{"closed without a part", lines("Content-Type: multipart/mixed; boundary=b\n\nfor old programs\n--b--\n"), Content{}},
+		{"nothing in it", lines("Content-Type: multipart/mixed; boundary=b\n\n"), Content{}},
+		{
+			"a name without the semicolon before it",
+			lines("Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: application/pdf; x-unix-mode=0644 name=\"x.pdf\"\n\none\n--b--\n"),
+			Content{HasAttachment: true, Attachments: []string{"x.pdf"}},
+		},
+		{
 			"broken base64", lines("Content-Transfer-Encoding: base64\n\naGVh*cmlu"),
 			Content{Text: "hearin\n", Incomplete: "its text is not encoded properly: \"*\" is not allowed in base64"},
 		},

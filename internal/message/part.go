@@ -82,8 +82,7 @@ func mediaType(v string) (string, map[string]string) {
 	return t, params
 }
 
-// parameter finds a parameter that package mime rejects: without the quotes that it needs, or in
-// several pieces and in a charset that package mime does not know (RFC 2231 3 and 4).
+// parameter finds a parameter that package mime rejects, such as one without the quotes that it needs.
 var parameter = regexp.MustCompile(`[;\s]([^\s;="*]+)(\*\d+)?(\*?)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)`)
 
 // unquoted is the value of a parameter. A quote without an end is ignored.
@@ -92,8 +91,11 @@ func unquoted(s string) string {
 	if len(s) > 1 && s[0] == '"' && s[len(s)-1] == '"' {
 		return strings.ReplaceAll(s[1:len(s)-1], `\`, "")
 	}
-	return strings.TrimPrefix(s, `"`)
+	return strings.Trim(s, `"`)
 }
+
+// fileName finds a file name, also behind a parameter without the semicolon that ends it.
+var fileName = regexp.MustCompile(`(?i)[;\s](?:file)?name(?:\*\d+)?(\*?)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)`)
 
 func looseName(v string) string {
 	if tooComplex(v) {
@@ -101,12 +103,9 @@ func looseName(v string) string {
 	}
 	var octets strings.Builder
 	var label string
-	for _, m := range parameter.FindAllStringSubmatch(v, -1) {
-		if name := strings.ToLower(m[1]); name != "name" && name != "filename" {
-			continue
-		}
-		piece := unquoted(m[4])
-		if m[3] == "" {
+	for _, m := range fileName.FindAllStringSubmatch(v, -1) {
+		piece := unquoted(m[2])
+		if m[1] == "" {
 			octets.WriteString(piece)
 			continue
 		}

@@ -17,6 +17,7 @@ type lineReader struct {
 	within     bool           // the line has not ended: what follows is no boundary
 	at         int            // the last delimiter was that of boundaries[at]; -1 for none
 	last       bool           // that delimiter was a closing one
+	skipped    bool           // next skipped text
 	err        error          // of the reader
 }
 
@@ -97,9 +98,11 @@ func (l *lineReader) leave() {
 // next skips to the next part of the innermost multipart, and reports whether there is one.
 func (l *lineReader) next() bool {
 	for {
-		if _, err := l.ReadSlice('\n'); err != nil {
+		line, err := l.ReadSlice('\n')
+		if err != nil {
 			break
 		}
+		l.skipped = l.skipped || len(bytes.TrimSpace(line)) > 0
 	}
 	if l.at != len(l.boundaries)-1 || l.last {
 		return false
@@ -107,3 +110,6 @@ func (l *lineReader) next() bool {
 	l.at = -1
 	return true
 }
+
+// closed reports whether the innermost multipart was ended by its own delimiter.
+func (l *lineReader) closed() bool { return l.last && l.at == len(l.boundaries)-1 }

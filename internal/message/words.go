@@ -112,7 +112,7 @@ var aliases = map[string]string{
 
 // charsetOf is a charset by its usual name, in lower case.
 func charsetOf(label string) string {
-	label = strings.ToLower(label)
+	label = strings.Trim(strings.ToLower(label), `'" `)
 	return cmp.Or(aliases[label], label)
 }
 
