@@ -269,7 +269,8 @@ SELECT id, status, visible_at, worker FROM monitored_emails_tasks WHERE id IN ? 
 
 	// It conflicts with the end of the claim, and with a claim after the inbox was enabled.
 	sqlTakeAbandoned = `
-UPDATE monitored_emails_tasks SET ` + touch + ` WHERE id = ? AND status = 'in_progress' AND visible_at <= ?`
+UPDATE monitored_emails_tasks SET ` + touch + ` WHERE id = ? AND status = 'in_progress' AND visible_at <= ?
+  AND EXISTS (SELECT 1 FROM monitored_emails e WHERE e.id = monitored_emails_tasks.inbox_id AND e.is_active = 0)`
 
 	sqlUnclaim = `
 UPDATE monitored_emails_tasks SET status = 'received', visible_at = ?, receipt = '', attempt_count = attempt_count - 1
