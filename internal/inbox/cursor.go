@@ -93,11 +93,10 @@ func forget(tx *gorm.DB, folderID, epoch int64, uid uint32) error {
 }
 
 // Reconciled records that every message on the server has been compared with the registry, through
-// that epoch. With again the cursor begins again, because the messages that were not known were not
-// registered. ErrCursorMoved: the folder is no longer in it. ErrScanLost: the lease was taken over.
-func (s *Store) Reconciled(ctx context.Context, by Scan, folderID, epoch int64, again bool) error {
+// that epoch. ErrCursorMoved: the folder is no longer in it. ErrScanLost: the lease was taken over.
+func (s *Store) Reconciled(ctx context.Context, by Scan, folderID, epoch int64) error {
 	return s.moveCursor(ctx, "record the reconciliation under", by, folderID, func(tx *gorm.DB, _ time.Time) *gorm.DB {
-		return tx.Exec(sqlReconciled, epoch, again, folderID, epoch)
+		return tx.Exec(sqlReconciled, epoch, folderID, epoch)
 	}, func(cursor) bool { return false })
 }
 

@@ -134,21 +134,21 @@ func TestReconciled(t *testing.T) {
 		want(8)
 		must(b.ResetEpoch(b.ctx, by, id, 8, 9))
 		want(0)
-		if err := b.Reconciled(b.ctx, by, id, 8, false); !errors.Is(err, ErrCursorMoved) {
+		if err := b.Reconciled(b.ctx, by, id, 8); !errors.Is(err, ErrCursorMoved) {
 			t.Errorf("in an epoch that is over: %v, want ErrCursorMoved", err)
 		}
-		if err := b.Reconciled(b.ctx, Scan{InboxID: in.ID, Token: 1}, id, 9, false); !errors.Is(err, ErrScanLost) {
+		if err := b.Reconciled(b.ctx, Scan{InboxID: in.ID, Token: 1}, id, 9); !errors.Is(err, ErrScanLost) {
 			t.Errorf("without the scan lease: %v, want ErrScanLost", err)
 		}
 		want(0)
 		for range 2 { // the answer to the first may be lost
-			must(b.Reconciled(b.ctx, by, id, 9, false))
+			must(b.Reconciled(b.ctx, by, id, 9))
 		}
 		want(9)
 		must(b.Distrust(b.ctx, id, 8)) // an epoch that is over
 		want(9)
 		must(b.Distrust(b.ctx, id, 9))
-		must(b.Reconciled(b.ctx, by, id, 9, false))
+		must(b.Reconciled(b.ctx, by, id, 9))
 		if !b.get("desk@firm.example").Folders[0].Distrusted() {
 			t.Error("the folder is trusted again, want it distrusted until it begins a new epoch")
 		}

@@ -38,10 +38,10 @@ const (
 		reconciled, initialized_at, last_scanned_at FROM monitored_folders WHERE inbox_id IN ? ORDER BY inbox_id, name`
 	sqlInsertFolder = `INSERT INTO monitored_folders (inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid, reconciled, changes)
 		VALUES (?, ?, 1, 0, 0, 0, 0, 0, 0)`
-	// Behind the cursor of a folder that was not watched, and whose new epoch was not compared to the end,
-	// are messages that were not registered.
+	// Of a folder that was not watched, a new epoch that was not compared to the end has messages behind the
+	// cursor that were not registered. It begins another one, whatever a run that compares it does meanwhile.
 	sqlWatchFolders = `UPDATE monitored_folders SET
-		last_seen_uid = CASE WHEN is_active = 0 AND reconciled <> uid_validity THEN 0 ELSE last_seen_uid END,
+		reconciled = CASE WHEN is_active = 0 AND reconciled <> uid_validity THEN -1 ELSE reconciled END,
 		is_active = CASE WHEN name IN ? THEN 1 ELSE 0 END
 		WHERE inbox_id = ?`
 )
@@ -88,9 +88,10 @@ const (
 	sqlResetEpoch = `UPDATE monitored_folders SET uid_validity = ?, last_seen_uid = 0, start_uid = 0, baseline_uid = 0,
 		reconciled = 0
 		WHERE id = ? AND uid_validity = ? AND initialized_at IS NOT NULL`
-	// A folder that is distrusted stays so until it begins a new epoch.
+	// A folder that is distrusted stays so until it begins a new epoch. Of one that is not watched only known
+	// messages were registered, so its cursor begins again.
 	sqlReconciled = `UPDATE monitored_folders SET reconciled = CASE WHEN reconciled < 0 THEN reconciled ELSE ? END,
-		last_seen_uid = CASE WHEN ? = 1 THEN 0 ELSE last_seen_uid END
+		last_seen_uid = CASE WHEN is_active = 0 THEN 0 ELSE last_seen_uid END
 		WHERE id = ? AND uid_validity = ?`
 	sqlDistrust       = `UPDATE monitored_folders SET reconciled = -1 WHERE id = ? AND uid_validity = ?`
 	sqlGetCursor      = `SELECT uid_validity, last_seen_uid, start_uid, initialized_at FROM monitored_folders WHERE id = ?`

@@ -252,7 +252,7 @@ func (f *fakeInboxes) ResetEpoch(_ context.Context, by inbox.Scan, folderID, old
 	})
 }
 
-func (f *fakeInboxes) Reconciled(_ context.Context, by inbox.Scan, folderID, epoch int64, _ bool) error {
+func (f *fakeInboxes) Reconciled(_ context.Context, by inbox.Scan, folderID, epoch int64) error {
 	return f.cursor(by, folderID, func(row *inbox.Folder) error {
 		row.Reconciled = epoch
 		return nil

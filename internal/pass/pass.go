@@ -121,7 +121,7 @@ type ScanLeases interface {
 type Cursors interface {
 	Initialize(ctx context.Context, by inbox.Scan, folderID, epoch int64, startUID uint32) error
 	ResetEpoch(ctx context.Context, by inbox.Scan, folderID, oldEpoch, newEpoch int64) error
-	Reconciled(ctx context.Context, by inbox.Scan, folderID, epoch int64, again bool) error
+	Reconciled(ctx context.Context, by inbox.Scan, folderID, epoch int64) error
 	// Distrust has the next scan of a folder compare all messages with what is registered.
 	Distrust(ctx context.Context, folderID, epoch int64) error
 }

@@ -104,7 +104,7 @@ func (s *scanner) reconciled(ctx context.Context, f *folder) error {
 	if !f.row.Active {
 		f.row.LastSeenUID = 0
 	}
-	err := s.pass.Inboxes.Reconciled(ctx, s.lease, f.row.ID, f.row.UIDValidity, !f.row.Active)
+	err := s.pass.Inboxes.Reconciled(ctx, s.lease, f.row.ID, f.row.UIDValidity)
 	s.registered() // what waits for that may be claimed now
 	return err
 }

@@ -73,3 +73,38 @@ func TestUnwatchedInParts(t *testing.T) {
 		})
 	}
 }
+
+// TestWatchedMeanwhile: a folder is watched again while a pass that still takes it for an unwatched one
+// compares it.
+func TestWatchedMeanwhile(t *testing.T) {
+	var up atomic.Bool
+	r := newRig(t, downUntil(&up))
+	r.Config.Page = 50
+	r.add(inbox.StartAll, "INBOX", "Cases")
+	check(t, r.imap.CreateFolder(address, "Cases"))
+	all := mails(401)
+	r.put("Cases", all[:1]...)
+	r.run()
+	up.Store(true)
+	watch := func(folders ...string) {
+		_, err := r.store.Set(t.Context(), address, inbox.Changes{Folders: folders})
+		check(t, err)
+	}
+	watch("INBOX")
+	r.put("Cases", all[1:]...)
+	check(t, r.imap.SetUIDValidity(address, "Cases", 777))
+	read := 0
+	r.Config.Headers = func(inbox.Inbox) bool {
+		if read++; read == 100 {
+			watch("INBOX", "Cases")
+		}
+		return false
+	}
+	for range 3 {
+		r.clock.advance(time.Hour)
+		r.run()
+	}
+	if n := len(r.sink.Messages()); read < 100 || n != len(all) {
+		t.Errorf("%d messages arrived, want all %d, each once", n, len(all))
+	}
+}
