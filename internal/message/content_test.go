@@ -85,6 +85,9 @@ func TestContent(t *testing.T) {
 			"what cron writes in the C locale", "Content-Type: text/plain; charset=ANSI_X3.4-1968\r\n\r\nMünchen",
 			Content{Text: "München\n"},
 		},
+		{"unknown-8bit", "Content-Type: text/plain; charset=unknown-8bit\r\n\r\nM\xfcnchen", Content{Text: "München\n"}},
+		{"latin-1", "Content-Type: text/plain; charset=latin-1\r\n\r\nM\xfcnchen \x81", Content{Text: "München \u0081\n"}},
+		{"ISO8859_1", "Content-Type: text/plain; charset=ISO8859_1\r\n\r\nM\xfcnchen", Content{Text: "München\n"}},
 		{
 			"unknown charset, and no UTF-8", "Content-Type: text/plain; charset=x-none\r\n\r\nM\xfcnchen",
 			Content{Text: "München\n", Incomplete: `its charset "x-none" is not known`},

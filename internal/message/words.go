@@ -102,6 +102,10 @@ var aliases = map[string]string{
 	"ansi_x3.4-1968": "us-ascii", // the name in the C locale: cron writes it
 	"iso646-us":      "us-ascii",
 	"ascii":          "us-ascii",
+	"unknown-8bit":   "us-ascii", // RFC 1428: nobody knows it
+	"x-unknown":      "us-ascii",
+	"latin-1":        "iso-8859-1",
+	"iso8859_1":      "iso-8859-1", // the name in Java
 	"cp932":          "windows-31j",
 	"cp949":          "euc-kr",
 	"cp950":          "big5",
