@@ -289,11 +289,5 @@ func (s *services) specimen(ctx context.Context, t tasks.Task) (pass.Specimen, e
 	if err != nil {
 		return pass.Specimen{}, fmt.Errorf("fetch the message of task %d: %w", t.ID, err)
 	}
-	found := pass.Specimen{Task: t, Mail: route.Mail{
-		Inbox: t.Inbox, Labels: in.Labels.Texts(), Folder: t.Folder, Message: m, Size: m.Body.Size(), At: t.CreatedAt,
-	}}
-	if m.HeaderOnly {
-		found.Size = t.Identity.Size
-	}
-	return found, nil
+	return pass.Specimen{Task: t, Mail: pass.MailOf(in, t, m)}, nil
 }

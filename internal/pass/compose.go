@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"postrider/internal/forward"
+	"postrider/internal/inbox"
+	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
 )
@@ -17,19 +19,33 @@ func begun(t tasks.Task) bool { return t.Form.Mode != "" && t.Begun() }
 func (d *deliverer) compose(ctx context.Context, j *job) (_ *forward.Content, err error) {
 	t := j.claim.Task
 	defer caught("compose the message", d.log.With("task", t.ID), &err)
-	mail := d.mail(j)
-	style := StyleOf(d.pass.Routes.Style(ctx, t.Route, mail, d.pass.Config.Style))
+	mail := MailOf(d.in, t, j.msg)
+	style := d.pass.Routes.Style(ctx, t.Route, mail, d.pass.Config.Style)
 	if begun(t) {
-		style.Mode, style.Fallback = forward.Mode(t.Form.Mode), false
+		style.Mode, style.Fallback = route.Mode(t.Form.Mode), ""
 	}
-	return d.pass.Composer.Compose(ctx, j.msg, forward.Origin{
-		Trace: forward.Trace{Inbox: d.in.Address, TaskID: t.ID}, Folder: t.Folder, UID: t.UID,
-		Registered: t.CreatedAt, Size: j.size(), MaxSize: d.pass.Config.MaxSize,
-		Captured: sync.OnceValue(func() map[string]string { return d.pass.Routes.Captured(ctx, t.Route, mail) }),
-	}, style)
+	return composed(ctx, d.pass.Composer, d.pass.Routes, mail, t, d.pass.Config.MaxSize, style)
 }
 
-// StyleOf is a style of routes, as package forward has it.
-func StyleOf(s route.Style) forward.Style {
-	return forward.Style{Mode: forward.Mode(s.Mode), Resent: s.Resent, Fallback: s.Fallback == route.FallbackAttach}
+// composed makes what goes out of a message. of is its task, with the route that it takes; without
+// the rest for a message that has no task.
+func composed(ctx context.Context, by *forward.Composer, routes *route.Table, mail route.Mail, of tasks.Task, maxSize int64,
+	style route.Style,
+) (*forward.Content, error) {
+	return by.Compose(ctx, mail.Message, forward.Origin{
+		Trace: forward.Trace{Inbox: mail.Inbox, TaskID: of.ID}, Folder: mail.Folder, UID: of.UID,
+		Registered: mail.At, Size: mail.Size, MaxSize: maxSize,
+		Captured: sync.OnceValue(func() map[string]string { return routes.Captured(ctx, of.Route, mail) }),
+	}, forward.Style{Mode: forward.Mode(style.Mode), Resent: style.Resent, Fallback: style.Fallback == route.FallbackAttach})
+}
+
+// MailOf is what the routes look at of a task. m is its message: whole, its header alone, or nil.
+func MailOf(in inbox.Inbox, t tasks.Task, m *message.Message) route.Mail {
+	mail := route.Mail{
+		Inbox: in.Address, Labels: in.Labels.Texts(), Folder: t.Folder, Message: m, Size: t.Identity.Size, At: t.CreatedAt,
+	}
+	if m != nil && !m.HeaderOnly {
+		mail.Size = m.Body.Size()
+	}
+	return mail
 }

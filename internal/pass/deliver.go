@@ -65,7 +65,7 @@ func (d *deliverer) decide(ctx context.Context, j *job) ([]tasks.Delivery, *task
 		res.Identity = &id
 	}
 	if !decided && !t.Begun() {
-		decision, err := d.pass.decide(ctx, d.mail(j), d.revision, d.log.With("task", t.ID))
+		decision, err := d.pass.decide(ctx, MailOf(d.in, *t, j.msg), d.revision, d.log.With("task", t.ID))
 		if err != nil {
 			return nil, nil, err
 		}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"postrider/internal/message"
-	"postrider/internal/route"
 	"postrider/internal/tasks"
 	"postrider/internal/text"
 )
@@ -22,22 +21,6 @@ type job struct {
 	doubt bool             // of an offer: its claim may have been made
 	msg   *message.Message // nil while it is not at hand
 	done  func()           // called when the claim has ended, or another message may be sent
-}
-
-// mail is what the routes look at.
-func (d *deliverer) mail(j *job) route.Mail {
-	t := j.claim.Task
-	return route.Mail{
-		Inbox: d.in.Address, Labels: d.in.Labels.Texts(), Folder: t.Folder, Message: j.msg, Size: j.size(), At: t.CreatedAt,
-	}
-}
-
-// size is of the whole message, be it here or not.
-func (j *job) size() int64 {
-	if j.msg.HeaderOnly {
-		return j.claim.Task.Identity.Size
-	}
-	return j.msg.Body.Size()
 }
 
 // end is called once for each job: status is where the task stands now, empty when it counts

@@ -141,14 +141,7 @@ func (a *replayer) outcome(t tasks.Task) ReplayOutcome {
 // decide asks the routes, and reports whether the known parts of the message are enough for them. What
 // is there, and yet cannot be read, is not compared.
 func (a *replayer) decide(ctx context.Context, it *replayed, m *message.Message) bool {
-	mail := route.Mail{
-		Inbox: a.visit.in.Address, Labels: a.visit.in.Labels.Texts(), Folder: it.task.Folder,
-		Message: m, Size: it.task.Identity.Size, At: it.task.CreatedAt,
-	}
-	if m != nil && !m.HeaderOnly {
-		mail.Size = m.Body.Size()
-	}
-	d := a.visit.pass.Routes.Decide(ctx, mail)
+	d := a.visit.pass.Routes.Decide(ctx, MailOf(a.visit.in, it.task, m))
 	// whole: a pass would have no more of it either.
 	whole := m != nil && (!m.HeaderOnly || it.task.Identity.Size > a.visit.pass.Config.MaxSize)
 	if d.Unsure && !whole {

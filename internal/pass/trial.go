@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sync"
 
 	"postrider/internal/forward"
 	"postrider/internal/imapsrc"
@@ -101,11 +100,9 @@ func (t Tester) compose(ctx context.Context, out *Trial, s Specimen) error {
 	if err != nil {
 		return err
 	}
-	out.content, err = composer.Compose(ctx, s.Message, forward.Origin{
-		Trace: forward.Trace{Inbox: s.Inbox, TaskID: s.Task.ID}, Folder: s.Folder, UID: s.Task.UID,
-		Registered: s.At, Size: s.Size, MaxSize: t.MaxSize,
-		Captured: sync.OnceValue(func() map[string]string { return t.Routes.Captured(ctx, out.Route, s.Mail) }),
-	}, StyleOf(t.Routes.Style(ctx, out.Route, s.Mail, t.Style)))
+	of := s.Task
+	of.Route = out.Route
+	out.content, err = composed(ctx, composer, t.Routes, s.Mail, of, t.MaxSize, t.Routes.Style(ctx, out.Route, s.Mail, t.Style))
 	if err != nil {
 		return err
 	}
