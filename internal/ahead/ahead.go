@@ -84,23 +84,23 @@ func (c Config) kinds() []kind {
 }
 
 // tooFar is the condition for what is too far ahead of now, with its arguments.
-func (k kind) tooFar(now int64) (where string, args []any) {
+func (k kind) tooFar(now time.Time) (where string, args []any) {
 	if k.arg != nil {
 		args = []any{k.arg}
 	}
-	where, args = " WHERE "+k.which+k.column+" > ?", append(args, now+(k.longest+slack).Microseconds())
+	where, args = " WHERE "+k.which+k.column+" > ?", append(args, now.Add(k.longest+slack).UnixMicro())
 	if k.changed != "" {
-		where, args = where+" AND "+k.changed+" > ?", append(args, time.UnixMicro(now).Add(slack).UTC())
+		where, args = where+" AND "+k.changed+" > ?", append(args, now.Add(slack))
 	}
 	return where, args
 }
 
 // repair is the statement that brings back what is too far ahead, with its arguments.
-func (k kind) repair(now int64) (update string, args []any) {
+func (k kind) repair(now time.Time) (update string, args []any) {
 	where, args := k.tooFar(now)
-	set, due := k.column+" = ?", []any{now + k.lease.Microseconds()}
+	set, due := k.column+" = ?", []any{now.Add(k.lease).UnixMicro()}
 	if k.held != "" {
-		set, due = k.column+" = CASE WHEN "+k.held+" THEN ? ELSE ? END", append(due, now)
+		set, due = k.column+" = CASE WHEN "+k.held+" THEN ? ELSE ? END", append(due, now.UnixMicro())
 	}
 	return "UPDATE " + k.table + " SET " + set + where, append(due, args...)
 }
@@ -117,11 +117,8 @@ func Repair(ctx context.Context, d *db.DB, c Config) (what string, err error) {
 		return err
 	})
 	if err == nil && found {
-		err = d.Tx(ctx, func(tx *gorm.DB) error {
-			now, err := d.Now(tx)
-			if err == nil {
-				what, err = repair(tx, kinds, now)
-			}
+		err = d.Change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
+			what, err = repair(tx, kinds, now)
 			return err
 		})
 	}
@@ -131,7 +128,7 @@ func Repair(ctx context.Context, d *db.DB, c Config) (what string, err error) {
 	return what, nil
 }
 
-func anyTooFar(tx *gorm.DB, kinds []kind, now int64) (bool, error) {
+func anyTooFar(tx *gorm.DB, kinds []kind, now time.Time) (bool, error) {
 	var each []string
 	var all []any
 	for _, k := range kinds {
@@ -142,7 +139,7 @@ func anyTooFar(tx *gorm.DB, kinds []kind, now int64) (bool, error) {
 	return err == nil && found[0], err
 }
 
-func repair(tx *gorm.DB, kinds []kind, now int64) (what string, _ error) {
+func repair(tx *gorm.DB, kinds []kind, now time.Time) (what string, _ error) {
 	var repaired []string
 	for _, k := range kinds {
 		update, args := k.repair(now)

@@ -59,14 +59,13 @@ func (r *notedRow) into() []any {
 }
 
 // Noted returns all noted recipients, sorted by address, and the time by the database's clock.
-func (s *Store) Noted(ctx context.Context) (all []Noted, now time.Time, _ error) {
-	err := s.db.View(ctx, func(tx *gorm.DB) error {
-		micros, err := s.db.Now(tx)
-		if err != nil {
+func (s *Store) Noted(ctx context.Context) (all []Noted, now time.Time, err error) {
+	err = s.db.View(ctx, func(tx *gorm.DB) error {
+		if now, err = s.db.Now(tx); err != nil {
 			return err
 		}
 		rows, err := db.Query(tx, (*notedRow).into, sqlNoted)
-		all, now = nil, time.UnixMicro(micros).UTC()
+		all = nil
 		for _, r := range rows {
 			n := r.Noted
 			n.Since = time.UnixMicro(r.since).UTC()
@@ -97,9 +96,9 @@ func (s *Store) note(ctx context.Context, recipient string, bounces bounced, sus
 			return err
 		}
 		if old != nil {
-			_, err = db.Exec(tx, sqlSuspend, now, bounces.times, why, suspend, recipient)
+			_, err = db.Exec(tx, sqlSuspend, now.UnixMicro(), bounces.times, why, suspend, recipient)
 		} else {
-			_, err = db.Exec(tx, sqlNote, recipient, now, bounces.times, why, suspend)
+			_, err = db.Exec(tx, sqlNote, recipient, now.UnixMicro(), bounces.times, why, suspend)
 		}
 		return err
 	})
@@ -140,12 +139,8 @@ func (s *Store) forget(ctx context.Context, n Noted) error {
 // Resume ends the suspension of a recipient, and reports whether the recipient was noted. Earlier
 // bounces no longer count.
 func (s *Store) Resume(ctx context.Context, recipient string) (was bool, _ error) {
-	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return err
-		}
-		n, err := db.Exec(tx, sqlResume, now, address.Mailbox(recipient))
+	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
+		n, err := db.Exec(tx, sqlResume, now.UnixMicro(), address.Mailbox(recipient))
 		was = n > 0
 		return err
 	})

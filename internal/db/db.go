@@ -202,42 +202,50 @@ func (db *DB) Dialect() string { return db.dialect }
 // Where is the file, or the server and the database in it, without user and password.
 func (db *DB) Where() string { return db.where }
 
-// Now is the database's clock in microseconds since 1970: the server's, so that leases set by
+// Now is the database's clock, to the microsecond, in UTC: the server's, so that leases set by
 // several hosts compare, and on SQLite the host's. tx is the handle that Tx or View gave.
-func (db *DB) Now(tx *gorm.DB) (micros int64, err error) {
+func (db *DB) Now(tx *gorm.DB) (time.Time, error) {
 	if db.dialect == SQLite {
-		return db.now().UnixMicro(), nil
+		return db.now().UTC().Truncate(time.Microsecond), nil
 	}
+	var micros int64
 	if err := tx.Raw(sqlServerNow).Scan(&micros).Error; err != nil {
-		return 0, fmt.Errorf("ask the database for its time: %w", err)
+		return time.Time{}, fmt.Errorf("ask the database for its time: %w", err)
 	}
-	return micros, nil
+	return time.UnixMicro(micros).UTC(), nil
+}
+
+// Clock is Now outside a transaction.
+func (db *DB) Clock(ctx context.Context) (now time.Time, err error) {
+	err = db.View(ctx, func(tx *gorm.DB) error {
+		now, err = db.Now(tx)
+		return err
+	})
+	return now, err
 }
 
 // AboutNow is Now within milliseconds, most of the time without a query: a server is asked once a
 // second, and the time since is added to its answer. It is for notes of when something happened. A
 // lease needs Now to begin and to end.
-func (db *DB) AboutNow(tx *gorm.DB) (micros int64, err error) {
+func (db *DB) AboutNow(tx *gorm.DB) (time.Time, error) {
 	if db.dialect == SQLite {
 		return db.Now(tx)
 	}
 	if last := db.asked.Load(); last != nil && time.Since(last.at) < askEvery {
-		return last.micros + time.Since(last.at).Microseconds(), nil
+		return last.now.Add(time.Since(last.at)).Truncate(time.Microsecond), nil
 	}
-	if micros, err = db.Now(tx); err == nil {
-		db.asked.Store(&serverTime{micros, time.Now()})
+	now, err := db.Now(tx)
+	if err == nil {
+		db.asked.Store(&serverTime{now, time.Now()})
 	}
-	return micros, err
+	return now, err
 }
 
 // askEvery is how often a server is asked for AboutNow.
 const askEvery = time.Second
 
 // serverTime is what a server answered, and when.
-type serverTime struct {
-	micros int64
-	at     time.Time
-}
+type serverTime struct{ now, at time.Time }
 
 // sqlServerNow does not depend on time zones: both functions go through the session's, which is
 // UTC.

@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -31,6 +32,37 @@ func (db *DB) Tx(ctx context.Context, fn func(tx *gorm.DB) error) error {
 		}
 		return err
 	})
+}
+
+// ErrChanged is for a transaction that read what was changed concurrently.
+var ErrChanged = errors.New("changed concurrently")
+
+// maxTries bounds how often Change runs its function.
+const maxTries = 20
+
+// Change is Tx with the time, by Now. fn runs again if it returns ErrChanged, or if another
+// transaction inserted one of its keys first (gorm.ErrDuplicatedKey).
+func (db *DB) Change(ctx context.Context, fn func(tx *gorm.DB, now time.Time) error) error {
+	return db.ChangeBy(ctx, db.Now, fn)
+}
+
+// ChangeBy is Change with another clock, such as AboutNow.
+func (db *DB) ChangeBy(ctx context.Context, clock func(*gorm.DB) (time.Time, error),
+	fn func(tx *gorm.DB, now time.Time) error,
+) error {
+	for try := 1; ; try++ {
+		err := db.Tx(ctx, func(tx *gorm.DB) error {
+			now, err := clock(tx)
+			if err != nil {
+				return err
+			}
+			return fn(tx, now)
+		})
+		changed := errors.Is(err, ErrChanged) || errors.Is(err, gorm.ErrDuplicatedKey)
+		if !changed || try == maxTries || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // Commits is how many transactions were committed, and how long the commits took. The durations of

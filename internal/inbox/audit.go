@@ -77,7 +77,7 @@ func (s *Store) KeepAudit(ctx context.Context, inboxID int64, a Audit) error {
 
 // AuditBegins notes in the trail of an inbox that an operator has it audited.
 func (s *Store) AuditBegins(ctx context.Context, inboxID int64, who, detail string) error {
-	now, err := s.clock(ctx)
+	now, err := s.db.Clock(ctx)
 	if err == nil {
 		err = s.db.Tx(ctx, func(tx *gorm.DB) error {
 			return tx.Exec(sqlAuditBegins, now, db.Cut(who, 255), db.Cut(detail, 4000), inboxID, inboxID, now).Error

@@ -117,12 +117,8 @@ func (by Scan) held(tx *gorm.DB) error {
 func (s *Store) moveCursor(ctx context.Context, doing string, by Scan, folderID int64,
 	update func(tx *gorm.DB, now time.Time) *gorm.DB, done func(cursor) bool,
 ) error {
-	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return err
-		}
-		result := update(tx, time.UnixMicro(now).UTC())
+	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
+		result := update(tx, now)
 		if result.Error != nil {
 			return result.Error
 		}

@@ -44,7 +44,7 @@ func (s *Store) troubles(tx *gorm.DB, batch []finish) (map[int64]outbox.Kind, er
 }
 
 // noteTroubles notes what is not as it was before.
-func (s *Store) noteTroubles(tx *gorm.DB, now int64, batch []finish, before map[int64]outbox.Kind) error {
+func (s *Store) noteTroubles(tx *gorm.DB, now time.Time, batch []finish, before map[int64]outbox.Kind) error {
 	if before == nil {
 		return nil
 	}
@@ -59,5 +59,5 @@ func (s *Store) noteTroubles(tx *gorm.DB, now int64, batch []finish, before map[
 			os = append(os, outbox.Occurrence{Kind: kind, InboxID: id})
 		}
 	}
-	return outbox.Note(tx, time.UnixMicro(now), os)
+	return outbox.Note(tx, now, os)
 }

@@ -31,11 +31,10 @@ func (s *Store) Import(ctx context.Context, entries []Entry, o ImportOptions) (p
 		if plans, err = s.planned(tx, entries, o); err != nil {
 			return err
 		}
-		micros, err := s.db.Now(tx)
+		now, err := s.db.Now(tx)
 		if err != nil {
 			return err
 		}
-		now := time.UnixMicro(micros).UTC()
 		if err := s.insertAll(tx, plans, now); err != nil {
 			return err
 		}

@@ -81,14 +81,10 @@ func (s *Store) acquireAll(ctx context.Context, batch []*acquisition) []error {
 		ids, asked[a.by] = append(ids, a.inboxID), append(asked[a.by], a.inboxID)
 	}
 	var found map[int64]scanRow
-	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return err
-		}
+	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
 		for by, ids := range asked {
-			until := now + by.ttl.Microseconds()
-			if err := tx.Exec(sqlAcquireScan, by.holder, by.holder, until, ids, by.holder, now).Error; err != nil {
+			until := now.Add(by.ttl).UnixMicro()
+			if err := tx.Exec(sqlAcquireScan, by.holder, by.holder, until, ids, by.holder, now.UnixMicro()).Error; err != nil {
 				return err
 			}
 		}
@@ -140,12 +136,8 @@ func (a *acquisition) result(found map[int64]scanRow) error {
 // RenewScan extends the lease to ttl from now. It also renews an expired lease that no other run
 // took over. It returns ErrScanLost when the lease was taken over or released.
 func (s *Store) RenewScan(ctx context.Context, by Scan, ttl time.Duration) error {
-	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return err
-		}
-		renewed := tx.Exec(sqlRenewScan, now+ttl.Microseconds(), by.InboxID, by.Token)
+	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
+		renewed := tx.Exec(sqlRenewScan, now.Add(ttl).UnixMicro(), by.InboxID, by.Token)
 		if renewed.Error == nil && renewed.RowsAffected == 0 {
 			return ErrScanLost
 		}

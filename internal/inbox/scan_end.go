@@ -57,13 +57,9 @@ func (s *Store) finishTogether(ctx context.Context, batch []finish) error {
 			done = append(done, f.by)
 		}
 	}
-	return s.db.Tx(ctx, func(tx *gorm.DB) error {
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return err
-		}
+	return s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		if len(folders) > 0 { // locked before the inbox, as by a registration
-			if err := tx.Exec(sqlFoldersScanned, time.UnixMicro(now).UTC(), folders).Error; err != nil {
+			if err := tx.Exec(sqlFoldersScanned, now, folders).Error; err != nil {
 				return err
 			}
 		}
@@ -94,12 +90,11 @@ func (s *Store) finishTogether(ctx context.Context, batch []finish) error {
 func (end ScanEnd) plain() bool { return !end.Interrupted && end.Failure == "" && end.Pause == 0 }
 
 // succeeded records scans that succeeded. It reports whether all leases are held.
-func (s *Store) succeeded(tx *gorm.DB, now int64, done []Scan) (held bool, _ error) {
+func (s *Store) succeeded(tx *gorm.DB, now time.Time, done []Scan) (held bool, _ error) {
 	if len(done) == 0 {
 		return true, nil
 	}
-	at := time.UnixMicro(now).UTC()
-	args := []any{at, at}
+	args := []any{now, now}
 	for _, by := range done {
 		args = append(args, by.InboxID, by.Token)
 	}
@@ -109,10 +104,10 @@ func (s *Store) succeeded(tx *gorm.DB, now int64, done []Scan) (held bool, _ err
 }
 
 // record changes the row of the inbox, if the lease is held.
-func (f finish) record(tx *gorm.DB, now int64) (held bool, _ error) {
-	at, holder, until := time.UnixMicro(now).UTC(), "", int64(0)
+func (f finish) record(tx *gorm.DB, now time.Time) (held bool, _ error) {
+	holder, until := "", int64(0)
 	if f.end.Pause > 0 {
-		holder, until = paused, now+f.end.Pause.Microseconds()
+		holder, until = paused, now.Add(f.end.Pause).UnixMicro()
 	}
 	id, token := f.by.InboxID, f.by.Token
 	var ended *gorm.DB
@@ -120,14 +115,14 @@ func (f finish) record(tx *gorm.DB, now int64) (held bool, _ error) {
 	case f.end.Interrupted:
 		ended = tx.Exec(sqlScanInterrupted, holder, until, id, token)
 	case f.end.Failure == "":
-		ended = tx.Exec(sqlScanDone, at, at, holder, until, id, token)
+		ended = tx.Exec(sqlScanDone, now, now, holder, until, id, token)
 	default:
 		failure := f.end.Failure
 		if runes := []rune(failure); len(runes) > 2000 {
 			failure = string(runes[:2000])
 		}
 		login := f.end.LoginNeeded
-		ended = tx.Exec(sqlScanFailed, failure, login, at, login, login, holder, until, id, token)
+		ended = tx.Exec(sqlScanFailed, failure, login, now, login, login, holder, until, id, token)
 		if held = ended.RowsAffected == 1; held && ended.Error == nil {
 			return true, tx.Exec(sqlOutage, id, outageAfter).Error
 		}

@@ -71,7 +71,7 @@ func (s *Store) Add(ctx context.Context, in Inbox, password string) (Inbox, erro
 	if err != nil {
 		return Inbox{}, err
 	}
-	if in.CreatedAt, err = s.clock(ctx); err != nil {
+	if in.CreatedAt, err = s.db.Clock(ctx); err != nil {
 		return Inbox{}, err
 	}
 	err = s.db.Tx(ctx, func(tx *gorm.DB) error { return insertInbox(tx, in, names) })
@@ -125,7 +125,7 @@ func (s *Store) Set(ctx context.Context, address string, c Changes) (Inbox, erro
 			return Inbox{}, &InvalidError{err}
 		}
 	}
-	now, err := s.clock(ctx)
+	now, err := s.db.Clock(ctx)
 	if err != nil {
 		return Inbox{}, err
 	}
@@ -195,7 +195,7 @@ func (s *Store) Enable(ctx context.Context, address, who, detail string) error {
 	if err != nil {
 		return err
 	}
-	now, err := s.clock(ctx)
+	now, err := s.db.Clock(ctx)
 	if err == nil {
 		err = s.db.Tx(ctx, func(tx *gorm.DB) error { return enable(tx, in.ID, now, who, detail) })
 	}
@@ -368,14 +368,4 @@ func set[T any](field *T, value *T) {
 	if value != nil {
 		*field = *value
 	}
-}
-
-// clock returns the database's time.
-func (s *Store) clock(ctx context.Context) (now time.Time, err error) {
-	err = s.db.View(ctx, func(tx *gorm.DB) error {
-		micros, err := s.db.Now(tx)
-		now = time.UnixMicro(micros).UTC()
-		return err
-	})
-	return now, err
 }

@@ -48,8 +48,8 @@ func (q *Quota) change(tx *gorm.DB, change func(u *usage, now int64, local time.
 	if err != nil {
 		return err
 	}
-	u.tidy(now)
-	change(&u, now, local)
+	u.tidy(now.UnixMicro())
+	change(&u, now.UnixMicro(), local)
 	after, err := json.Marshal(u)
 	if err != nil || string(after) == before {
 		return err
@@ -63,7 +63,8 @@ func (q *Quota) look(ctx context.Context) (u usage, now int64, err error) {
 		if _, u, err = q.read(tx, sqlUsage); err != nil && !errors.Is(err, errNoRow) {
 			return err
 		}
-		now, err = q.db.Now(tx)
+		at, err := q.db.Now(tx)
+		now = at.UnixMicro()
 		return err
 	})
 	u.tidy(now)

@@ -88,7 +88,7 @@ func (s *Store) keep(tx *gorm.DB, added, set map[key]float64, ended bool) error 
 		if err != nil {
 			return err
 		}
-		set[key{lastPass, 0, ""}] = float64(now) / 1e6
+		set[key{lastPass, 0, ""}] = float64(now.UnixMicro()) / 1e6
 	}
 	if err := unchanged(tx, set); err != nil {
 		return err

@@ -96,11 +96,9 @@ func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err
 	statuses := slices.DeleteFunc(slices.Clone(on), func(k Kind) bool { return k.ofInbox() || k == Bounced || k == RecipientBounces })
 	err = s.db.View(ctx, func(tx *gorm.DB) error {
 		news = News{}
-		micros, err := s.db.Now(tx)
-		if err != nil {
+		if news.At, err = s.db.Now(tx); err != nil {
 			return err
 		}
-		news.At = time.UnixMicro(micros).UTC()
 		var inboxes []int64
 		if err := tx.Raw(sqlInboxes).Scan(&inboxes).Error; err != nil || len(inboxes) == 0 {
 			return err
@@ -189,11 +187,11 @@ func (s *Store) acquire(ctx context.Context, ch channel, c Config) (mine bool, e
 		// The clock is read after the row is locked. Otherwise times that another run wrote could
 		// be in the future.
 		now, err := s.db.Now(tx)
-		if err != nil || !row.due(c, now) {
+		if err != nil || !row.due(c, now.UnixMicro()) {
 			return err
 		}
 		mine = true
-		return tx.Exec(sqlHold, c.Worker, now, ch.key).Error
+		return tx.Exec(sqlHold, c.Worker, now.UnixMicro(), ch.key).Error
 	})
 	if err != nil {
 		return false, fmt.Errorf("check whether a failure notice to %s is due: %w", ch, err)
@@ -211,8 +209,8 @@ var errTaken = errors.New("another run holds the lease")
 
 // renew renews the lease of the channel, or returns errTaken.
 func (s *Store) renew(ctx context.Context, ch channel, worker string) error {
-	return s.update(ctx, ch, func(tx *gorm.DB, now int64) error {
-		res := tx.Exec(sqlRenew, now, ch.key, worker)
+	return s.update(ctx, ch, func(tx *gorm.DB, now time.Time) error {
+		res := tx.Exec(sqlRenew, now.UnixMicro(), ch.key, worker)
 		if res.Error == nil && res.RowsAffected == 0 {
 			return errTaken
 		}
@@ -221,12 +219,12 @@ func (s *Store) renew(ctx context.Context, ch channel, worker string) error {
 }
 
 func (s *Store) release(ctx context.Context, ch channel, worker string) error {
-	return s.update(ctx, ch, func(tx *gorm.DB, _ int64) error { return tx.Exec(sqlLetGo, ch.key, worker).Error })
+	return s.update(ctx, ch, func(tx *gorm.DB, _ time.Time) error { return tx.Exec(sqlLetGo, ch.key, worker).Error })
 }
 
 func (s *Store) failed(ctx context.Context, ch channel, worker string, why error) error {
-	return s.update(ctx, ch, func(tx *gorm.DB, now int64) error {
-		return tx.Exec(sqlFailed, now, db.Cut(why.Error(), maxError), ch.key, worker).Error
+	return s.update(ctx, ch, func(tx *gorm.DB, now time.Time) error {
+		return tx.Exec(sqlFailed, now.UnixMicro(), db.Cut(why.Error(), maxError), ch.key, worker).Error
 	})
 }
 
@@ -253,7 +251,7 @@ func (s *Store) reported(ctx context.Context, ch channel, worker string, news Ne
 	for _, r := range news.Recipients {
 		rows = append(rows, toldRow{ch.key, "recipient", r.ID, r.Since})
 	}
-	return s.update(ctx, ch, func(tx *gorm.DB, now int64) error {
+	return s.update(ctx, ch, func(tx *gorm.DB, now time.Time) error {
 		err := tx.Table(tableTold).Clauses(clause.OnConflict{
 			Columns:   []clause.Column{{Name: "channel"}, {Name: "kind"}, {Name: "ref_id"}},
 			DoUpdates: clause.AssignmentColumns([]string{"at"}),
@@ -266,19 +264,12 @@ func (s *Store) reported(ctx context.Context, ch channel, worker string, news Ne
 				return err
 			}
 		}
-		return tx.Exec(sqlTold, now, ch.key, worker).Error
+		return tx.Exec(sqlTold, now.UnixMicro(), ch.key, worker).Error
 	})
 }
 
-func (s *Store) update(ctx context.Context, ch channel, change func(tx *gorm.DB, now int64) error) error {
-	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return err
-		}
-		return change(tx, now)
-	})
-	if err != nil {
+func (s *Store) update(ctx context.Context, ch channel, change func(tx *gorm.DB, now time.Time) error) error {
+	if err := s.db.Change(ctx, change); err != nil {
 		return fmt.Errorf("record the state of the failure notices to %s: %w", ch, err)
 	}
 	return nil

@@ -41,7 +41,7 @@ func (s *Store) Destinations(ctx context.Context) (map[string]Destination, error
 		}
 		rows, err := db.Query(tx, (*destinationRow).into, sqlDestinations)
 		for _, r := range rows {
-			r.RetryIn = max(0, time.Duration(r.retryAt-now)*time.Microsecond)
+			r.RetryIn = max(0, time.UnixMicro(r.retryAt).Sub(now))
 			out[r.Name] = r.Destination
 		}
 		return err
@@ -61,7 +61,7 @@ const (
 // Fault records that a destination failed, and pauses it for all processes, for atLeast or longer.
 // gone disables it. news reports whether this is new: it worked before, or it was not gone before.
 func (s *Store) Fault(ctx context.Context, d Destination, why string, atLeast time.Duration, gone bool) (news bool, _ error) {
-	err := s.change(ctx, func(tx *gorm.DB, now int64) error {
+	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		rows, err := db.Query(tx, (*destinationRow).into, s.db.Lock(sqlDestination), d.Name)
 		if err != nil {
 			return err
@@ -72,7 +72,7 @@ func (s *Store) Fault(ctx context.Context, d Destination, why string, atLeast ti
 		}
 		news = before.Failures == 0 || gone && !before.Gone
 		pause := max(atLeast, min(firstPause<<min(before.Failures, 20), LongestPause))
-		row := []any{d.Name, d.Target, before.Failures + 1, now + pause.Microseconds(), gone || before.Gone, db.Cut(why, 4000)}
+		row := []any{d.Name, d.Target, before.Failures + 1, now.Add(pause).UnixMicro(), gone || before.Gone, db.Cut(why, 4000)}
 		return db.Upsert(tx, tableDestinations, "name", destinationColumns, [][]any{row})
 	})
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Store) Fault(ctx context.Context, d Destination, why string, atLeast ti
 // Works forgets the faults of a destination. So does an operator who enables one that was gone. It
 // reports whether there were any.
 func (s *Store) Works(ctx context.Context, name string) (news bool, _ error) {
-	err := s.change(ctx, func(tx *gorm.DB, _ int64) error {
+	err := s.db.Change(ctx, func(tx *gorm.DB, _ time.Time) error {
 		n, err := db.Exec(tx, sqlForgetDestination, name)
 		news = n > 0
 		return err

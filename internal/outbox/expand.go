@@ -37,6 +37,9 @@ type Expanded struct {
 	Waiting map[string]bool // destinations with new entries that wait
 }
 
+// maxTries bounds how often Expand plans again.
+const maxTries = 20
+
 // Expand replaces the oldest occurrences, at most most of them, by entries. It also claims new
 // events, up to what wants asks for, so that they need not be looked up again: the first event of
 // each task, unless an earlier event of that task has not ended yet.
@@ -115,7 +118,7 @@ func (s *Store) replace(ctx context.Context, os []Occurrence, planned []Planned,
 		if err != nil {
 			return err
 		}
-		entries := entriesOf(planned, time.UnixMicro(now).UTC())
+		entries := entriesOf(planned, now)
 		if claims, err = claimNew(tx, entries, wants); err != nil {
 			return err
 		}

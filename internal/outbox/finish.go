@@ -13,7 +13,7 @@ import (
 
 // Finish implements Work. Doing it twice changes nothing.
 func (s *Store) Finish(ctx context.Context, outcomes ...Outcome) (lost []Claim, _ error) {
-	err := s.change(ctx, func(tx *gorm.DB, now int64) error {
+	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		if err := trail(tx, now, outcomes); err != nil {
 			return err
 		}
@@ -28,7 +28,7 @@ func (s *Store) Finish(ctx context.Context, outcomes ...Outcome) (lost []Claim, 
 }
 
 // trail writes the lines of those outcomes that count.
-func trail(tx *gorm.DB, now int64, outcomes []Outcome) error {
+func trail(tx *gorm.DB, now time.Time, outcomes []Outcome) error {
 	outcomes = slices.DeleteFunc(slices.Clone(outcomes), func(o Outcome) bool { return o.Trail == Line{} })
 	claims := make([]Claim, len(outcomes))
 	for i, o := range outcomes {
@@ -41,7 +41,7 @@ func trail(tx *gorm.DB, now int64, outcomes []Outcome) error {
 	var rows [][]any
 	for _, o := range outcomes {
 		if held[o.Claim.holding()] {
-			rows = append(rows, []any{o.Claim.TaskID, time.UnixMicro(now).UTC(), db.Cut(o.Claim.Worker, 255), o.Trail.Event, db.Cut(o.Trail.Detail, 4000)})
+			rows = append(rows, []any{o.Claim.TaskID, now, db.Cut(o.Claim.Worker, 255), o.Trail.Event, db.Cut(o.Trail.Detail, 4000)})
 		}
 	}
 	return db.Insert(tx, "monitored_emails_events", "task_id, at, worker, event, detail", rows)
@@ -66,13 +66,13 @@ func alike(outcomes []Outcome) map[result][]Claim {
 	return out
 }
 
-func finish(tx *gorm.DB, now int64, outcomes map[result][]Claim) (lost []Claim, _ error) {
+func finish(tx *gorm.DB, now time.Time, outcomes map[result][]Claim) (lost []Claim, _ error) {
 	for r, claims := range outcomes {
 		var visible, ended any
 		if r.status == Waiting {
-			visible = now + r.delay.Microseconds()
+			visible = now.Add(r.delay).UnixMicro()
 		} else {
-			ended = time.UnixMicro(now).UTC()
+			ended = now
 		}
 		back := 0
 		if r.uncounted {

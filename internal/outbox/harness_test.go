@@ -77,7 +77,7 @@ func (b bench) happen(os ...Occurrence) {
 		if err != nil {
 			return err
 		}
-		return Note(tx, time.UnixMicro(now), os)
+		return Note(tx, now, os)
 	}))
 }
 

@@ -30,7 +30,7 @@ func (m *machine) note(t *rapid.T) {
 		if err != nil {
 			return err
 		}
-		return Note(tx, time.UnixMicro(now), slices.Repeat([]Occurrence{o}, n))
+		return Note(tx, now, slices.Repeat([]Occurrence{o}, n))
 	}))
 	m.model.noted = append(m.model.noted, slices.Repeat([]Occurrence{o}, n)...)
 }

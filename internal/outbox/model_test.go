@@ -177,9 +177,8 @@ func (m *machine) receipts() (all []string) {
 
 func (m *machine) now() (now time.Time) {
 	m.Helper()
-	m.must(m.db.View(m.Context(), func(tx *gorm.DB) error {
-		micros, err := m.db.Now(tx)
-		now = time.UnixMicro(micros)
+	m.must(m.db.View(m.Context(), func(tx *gorm.DB) (err error) {
+		now, err = m.db.Now(tx)
 		return err
 	}))
 	return now

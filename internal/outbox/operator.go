@@ -48,7 +48,7 @@ func (s *Store) List(ctx context.Context, f Filter, each func(Entry) error) erro
 	return nil
 }
 
-func (f Filter) query(now int64) (string, []any) {
+func (f Filter) query(now time.Time) (string, []any) {
 	where, args := []string{"1 = 1"}, []any{}
 	and := func(set bool, condition string, arg any) {
 		if set {
@@ -59,7 +59,7 @@ func (f Filter) query(now int64) (string, []any) {
 	and(len(f.Statuses) > 0, "status IN ?", f.Statuses)
 	and(f.Kind != "", "kind = ?", f.Kind)
 	and(f.TaskID != 0, "task_id = ?", f.TaskID)
-	and(f.Within != 0, "created_at >= ?", time.UnixMicro(now).UTC().Add(-f.Within))
+	and(f.Within != 0, "created_at >= ?", now.Add(-f.Within))
 	order := " ORDER BY id"
 	if f.Limit > 0 {
 		order, args = " ORDER BY id DESC LIMIT ?", append(args, f.Limit)
@@ -109,11 +109,11 @@ func (s *Store) Purge(ctx context.Context, who string, ids ...int64) (int, error
 // Expire deletes entries that were done or skipped longer than age ago, at most limit of them. It
 // skips actions in inboxes that were removed.
 func (s *Store) Expire(ctx context.Context, age time.Duration, limit int) (n int, _ error) {
-	err := s.change(ctx, func(tx *gorm.DB, now int64) error {
-		if _, err := db.Exec(tx, sqlSkipOrphans, "the inbox was removed", time.UnixMicro(now).UTC(), Server); err != nil {
+	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
+		if _, err := db.Exec(tx, sqlSkipOrphans, "the inbox was removed", now, Server); err != nil {
 			return err
 		}
-		ids, err := db.Query(tx, db.Value[int64], sqlOld, time.UnixMicro(now).UTC().Add(-age), limit)
+		ids, err := db.Query(tx, db.Value[int64], sqlOld, now.Add(-age), limit)
 		if err != nil || len(ids) == 0 {
 			n = 0
 			return err
@@ -142,8 +142,7 @@ func (c *changed) into() []any {
 func (s *Store) byOperator(ctx context.Context, who, what, find string, ids []int64, from []Status,
 	statement func(ids []int64, now time.Time) (string, []any),
 ) (n int, _ error) {
-	err := s.change(ctx, func(tx *gorm.DB, micros int64) error {
-		now := time.UnixMicro(micros).UTC()
+	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		found, err := db.Query(tx, (*changed).into, s.db.Lock(find+" ORDER BY id"), ids, from)
 		if n = len(found); err != nil || n == 0 {
 			return err
@@ -196,7 +195,7 @@ func (s *Store) Stats(ctx context.Context) (counts []Count, _ error) {
 		counts = nil
 		rows, err := db.Query(tx, func(r *countRow) []any { return []any{&r.Destination, &r.Status, &r.N, &r.oldest} }, sqlStats)
 		for _, r := range rows {
-			r.Oldest, r.Age = r.oldest.Time, time.UnixMicro(now).Sub(r.oldest.Time)
+			r.Oldest, r.Age = r.oldest.Time, now.Sub(r.oldest.Time)
 			counts = append(counts, r.Count)
 		}
 		return err

@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,27 +23,7 @@ var _ Work = (*Store)(nil)
 func New(d *db.DB) *Store { return &Store{d} }
 
 // errChanged is a transaction that read what was changed concurrently.
-var errChanged = errors.New("the outbox was changed concurrently")
-
-// maxTries bounds how often a transaction is retried after concurrent changes.
-const maxTries = 20
-
-// change runs f in a transaction.
-func (s *Store) change(ctx context.Context, f func(tx *gorm.DB, now int64) error) error {
-	for try := 1; ; try++ {
-		err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-			now, err := s.db.Now(tx)
-			if err != nil {
-				return err
-			}
-			return f(tx, now)
-		})
-		again := errors.Is(err, errChanged) || errors.Is(err, gorm.ErrDuplicatedKey)
-		if !again || try == maxTries || ctx.Err() != nil {
-			return err
-		}
-	}
-}
+var errChanged = fmt.Errorf("the outbox was %w", db.ErrChanged)
 
 // entryRow is a row of monitored_outbox.
 type entryRow struct {
@@ -70,23 +49,24 @@ func (r *entryRow) entry() Entry {
 // Receive implements Work. Of the events of one task it claims one at a time.
 func (s *Store) Receive(ctx context.Context, want Want) ([]Claim, error) {
 	var claims []Claim
-	err := s.change(ctx, func(tx *gorm.DB, now int64) error {
+	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		if done, err := stand(tx, claims, InProgress); err != nil || len(done) > 0 {
 			return err // an earlier try was committed, and the answer was lost
 		}
-		due, err := db.Query(tx, (*entryRow).into, s.db.LockSkipLocked(sqlDue), want.Destination, now, want.InboxID, want.InboxID, now, want.Max)
+		due, err := db.Query(tx, (*entryRow).into, s.db.LockSkipLocked(sqlDue), want.Destination, now.UnixMicro(), want.InboxID, want.InboxID,
+			now.UnixMicro(), want.Max)
 		claims = nil
 		if err != nil || len(due) == 0 {
 			return err
 		}
-		receipt, until, ids := rand.Text(), now+want.Lease.Microseconds(), make([]int64, len(due))
+		receipt, until, ids := rand.Text(), now.Add(want.Lease).UnixMicro(), make([]int64, len(due))
 		for i, r := range due {
 			ids[i] = r.ID
 			r.Status, r.Worker, r.visibleAt = InProgress, want.Worker, &until
 			r.Attempts++
-			claims = append(claims, Claim{r.entry(), receipt, time.UnixMicro(now).Sub(r.CreatedAt)})
+			claims = append(claims, Claim{r.entry(), receipt, now.Sub(r.CreatedAt)})
 		}
-		matched, err := db.Exec(tx, sqlClaim, until, receipt, db.Cut(want.Worker, 255), ids, now)
+		matched, err := db.Exec(tx, sqlClaim, until, receipt, db.Cut(want.Worker, 255), ids, now.UnixMicro())
 		if err == nil && matched != int64(len(ids)) {
 			err = errChanged
 		}
@@ -105,7 +85,7 @@ func (s *Store) InboxesDue(ctx context.Context, destination string) (ids []int64
 		if err != nil {
 			return err
 		}
-		ids, err = db.Query(tx, db.Value[int64], sqlInboxesDue, destination, now)
+		ids, err = db.Query(tx, db.Value[int64], sqlInboxesDue, destination, now.UnixMicro())
 		return err
 	})
 	if err != nil {
@@ -153,9 +133,9 @@ func byReceipt(claims []Claim) map[string][]int64 {
 
 // Extend implements Work.
 func (s *Store) Extend(ctx context.Context, lease time.Duration, claims ...Claim) (lost []Claim, _ error) {
-	err := s.change(ctx, func(tx *gorm.DB, now int64) error {
+	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		for receipt, ids := range byReceipt(claims) {
-			if _, err := db.Exec(tx, sqlExtend, now+lease.Microseconds(), ids, receipt); err != nil {
+			if _, err := db.Exec(tx, sqlExtend, now.Add(lease).UnixMicro(), ids, receipt); err != nil {
 				return err
 			}
 		}

@@ -122,7 +122,7 @@ func over(rows map[string]row, states []State, whole []string) []State {
 	return out
 }
 
-func (s *Store) read(ctx context.Context) (rows map[string]row, now int64, err error) {
+func (s *Store) read(ctx context.Context) (rows map[string]row, now time.Time, err error) {
 	var all []row
 	err = s.db.View(ctx, func(tx *gorm.DB) (err error) {
 		if now, err = s.db.Now(tx); err == nil {
@@ -138,15 +138,15 @@ func (s *Store) read(ctx context.Context) (rows map[string]row, now int64, err e
 }
 
 // news is what there is to say about a state.
-func (s *Store) news(state State, r row, known bool, now int64) (Change, bool) {
-	c := Change{State: state, Lasted: time.Duration(now-r.since) * time.Microsecond}
+func (s *Store) news(state State, r row, known bool, now time.Time) (Change, bool) {
+	c := Change{State: state, Lasted: now.Sub(time.UnixMicro(r.since))}
 	switch {
 	case state.Holds && !known:
 		c.Kind, c.Lasted = Began, 0
 		return c, true
 	case state.Holds:
 		c.Kind = Lasts
-		return c, now-r.saidAt >= s.Remind.Microseconds()
+		return c, now.Sub(time.UnixMicro(r.saidAt)) >= s.Remind
 	}
 	c.Kind = Ended
 	return c, known
@@ -154,15 +154,15 @@ func (s *Store) news(state State, r row, known bool, now int64) (Change, bool) {
 
 // take changes the row, and reports whether this process did. An insertion that another process was
 // faster with fails as a duplicate, which must not end the others; so each has a transaction.
-func (s *Store) take(ctx context.Context, c Change, r row, now int64) (mine bool, err error) {
+func (s *Store) take(ctx context.Context, c Change, r row, now time.Time) (mine bool, err error) {
 	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
 		var n int64
 		var err error
 		switch c.Kind {
 		case Began:
-			n, err = db.Exec(tx, sqlBegan, c.Subject, now, now)
+			n, err = db.Exec(tx, sqlBegan, c.Subject, now.UnixMicro(), now.UnixMicro())
 		case Lasts:
-			n, err = db.Exec(tx, sqlLasts, now, c.Subject, r.saidAt)
+			n, err = db.Exec(tx, sqlLasts, now.UnixMicro(), c.Subject, r.saidAt)
 		case Ended:
 			n, err = db.Exec(tx, sqlEnded, c.Subject, r.since)
 		}
@@ -175,9 +175,9 @@ func (s *Store) take(ctx context.Context, c Change, r row, now int64) (mine bool
 	return mine && err == nil, err
 }
 
-func (s *Store) forget(ctx context.Context, now int64) error {
+func (s *Store) forget(ctx context.Context, now time.Time) error {
 	return s.db.Tx(ctx, func(tx *gorm.DB) error {
-		_, err := db.Exec(tx, sqlForget, now-forgetAfter.Microseconds())
+		_, err := db.Exec(tx, sqlForget, now.Add(-forgetAfter).UnixMicro())
 		return err
 	})
 }

@@ -63,7 +63,7 @@ func (s *Store) LoggedIn(ctx context.Context, a Account, got oauth.Token, by str
 	if err != nil {
 		return err
 	}
-	sealed, err := s.seal(ctx, a, got, time.UnixMicro(r.now), by, false)
+	sealed, err := s.seal(ctx, a, got, r.now, by, false)
 	if err == nil {
 		err = s.ensure(ctx, a)
 	}

@@ -43,7 +43,7 @@ type row struct {
 	LoginNeeded string
 	Holder      string
 	HeldUntil   int64
-	now         int64 // by the database's clock
+	now         time.Time // by the database's clock
 }
 
 // interrupted reports that the last renewal by another holder did not end: its process was killed,

@@ -175,14 +175,13 @@ func (s *Store) load(ctx context.Context, a Account) (row, token, error) {
 
 // current is what the row decides alone. done is false when another token has to be got.
 func (r row) current(a Account, tok token, refused string) (access string, done bool, _ error) {
-	now := time.UnixMicro(r.now)
 	switch {
 	case r.App == a.App.Name && r.LoginNeeded != "":
 		return "", true, &LoginNeededError{a, r.LoginNeeded}
-	case tok.Access != refused && tok.good(now):
+	case tok.Access != refused && tok.good(r.now):
 		return tok.Access, true, nil
-	case tok.Access == refused && tok.Again && now.Sub(tok.Issued) < pause && !tok.Issued.After(now):
-		return "", true, fmt.Errorf("the server refused two tokens; postrider asks for a new one in %s", (pause - now.Sub(tok.Issued)).Round(time.Second))
+	case tok.Access == refused && tok.Again && r.now.Sub(tok.Issued) < pause && !tok.Issued.After(r.now):
+		return "", true, fmt.Errorf("the server refused two tokens; postrider asks for a new one in %s", (pause - r.now.Sub(tok.Issued)).Round(time.Second))
 	case tok.Access == "" && a.App.Personal():
 		return "", true, &LoginNeededError{a, "there was no login with " + a.App.Name + " yet"}
 	}
@@ -192,7 +191,7 @@ func (r row) current(a Account, tok token, refused string) (access string, done 
 // replace renews the token, unless another process does; then done is false. A token that lasts is
 // used meanwhile, and while the provider is down.
 func (s *Store) replace(ctx context.Context, a Account, r row, tok token, holder, refused string) (access string, done bool, err error) {
-	lasts := tok.Access != refused && tok.Expires.Sub(time.UnixMicro(r.now)) > spare
+	lasts := tok.Access != refused && tok.Expires.Sub(r.now) > spare
 	if err = s.outage(a); err == nil {
 		var held bool
 		if held, err = s.hold(ctx, a, r, holder); err == nil && !held {
@@ -230,7 +229,7 @@ func (s *Store) hold(ctx context.Context, a Account, r row, holder string) (bool
 		if err != nil {
 			return err
 		}
-		res := tx.Exec(sqlHoldToken, holder, now+Lease.Microseconds(), a.Key, r.Generation, now, holder)
+		res := tx.Exec(sqlHoldToken, holder, now.Add(Lease).UnixMicro(), a.Key, r.Generation, now.UnixMicro(), holder)
 		held = res.RowsAffected == 1
 		return res.Error
 	})
@@ -272,7 +271,7 @@ func (s *Store) renew(ctx context.Context, a Account, r row, old token, holder s
 		_, failed := s.exec(ctx, letGo, a.Key, holder)
 		return "", errors.Join(err, failed)
 	}
-	sealed, err := s.seal(ctx, a, got, time.UnixMicro(r.now), old.By, again)
+	sealed, err := s.seal(ctx, a, got, r.now, old.By, again)
 	if err != nil {
 		return "", err
 	}

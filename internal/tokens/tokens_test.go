@@ -195,7 +195,7 @@ func TestRefusedTwice(t *testing.T) {
 	now := time.Now()
 	for issued, want := range map[time.Duration]bool{-pause / 2: true, -pause - time.Second: false, 72 * time.Hour: false} {
 		tok := token{Access: "a", Again: true, Issued: now.Add(issued), Expires: now.Add(100 * time.Hour)}
-		_, waits, err := row{now: now.UnixMicro()}.current(Account{App: &oauth.App{}}, tok, "a")
+		_, waits, err := row{now: now}.current(Account{App: &oauth.App{}}, tok, "a")
 		if waits != want || (err != nil) != want {
 			t.Errorf("issued %v from now: it waits %t, %v; want %t", issued, waits, err, want)
 		}

@@ -45,7 +45,7 @@ var errNoChange = errors.New("nothing changes")
 
 // Arrived implements tasks.Queue.
 func (q *Queue) Arrived(ctx context.Context, who string, taskID int64, recipient string, a tasks.Arrival) (bool, error) {
-	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
+	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		found, err := update(tx, sqlTouch, touched(now, taskID)...)
 		if err == nil && !found {
 			err = tasks.ErrNotFound
@@ -112,7 +112,7 @@ func addArrivals(tx *gorm.DB, ids []int64, to map[int64][]tasks.Delivery) error 
 
 // SentAs implements tasks.Queue. It reads in portions, as a search does.
 func (q *Queue) SentAs(ctx context.Context, messageID string, within time.Duration) (ids []int64, _ error) {
-	now, err := q.clock(ctx)
+	now, err := q.db.Clock(ctx)
 	if err != nil || messageID == "" {
 		return nil, wrap(err, "look for a Message-ID")
 	}
@@ -153,7 +153,7 @@ func (q *Queue) sameID() string {
 func (q *Queue) Bounces(ctx context.Context, within time.Duration, n int) (map[string]int, error) {
 	out := map[string]int{}
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		now, err := q.now(tx)
+		now, err := q.db.Now(tx)
 		if err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func (q *Queue) locked(ctx context.Context, want tasks.Want) (bool, error) {
 // Next implements tasks.Queue.
 func (q *Queue) Next(ctx context.Context, want tasks.Want) (ids []int64, _ error) {
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		now, err := q.now(tx)
+		now, err := q.db.Now(tx)
 		if err == nil {
 			ids, err = db.Query(tx, db.Value[int64], sqlNext, nextArgs(want, now)...)
 		}
@@ -79,7 +79,7 @@ func nextArgs(want tasks.Want, now time.Time) (args []any) {
 func (q *Queue) claimDue(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
 	var claims []tasks.Claim
 	var poisoned []tasks.Task
-	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
+	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		done, err := committed(tx, claims)
 		if err == nil && !done {
 			claims, poisoned, err = q.receive(tx, now, want)
@@ -264,7 +264,7 @@ func (q *Queue) Extend(ctx context.Context, lease time.Duration, receipts []task
 	for _, r := range receipts {
 		ids, tokens = append(ids, r.TaskID), append(tokens, r.Token)
 	}
-	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
+	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		args := touched(now, now.Add(lease).UnixMicro(), ids, tokens)
 		if err := tx.Exec(sqlExtend+underReceipts, args...).Error; err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 // Disable implements tasks.Queue. It is one transaction, however many tasks are live: either all
 // tasks that wait for one of them are made due, or none.
 func (q *Queue) Disable(ctx context.Context, by tasks.By, inboxID int64) error {
-	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
+	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		active, err := db.Query(tx, db.Value[bool], sqlIsActive, inboxID)
 		if err == nil {
 			_, err = q.disable(tx, now, by.Who(), inboxID)
@@ -61,7 +61,7 @@ func (q *Queue) EndAbandoned(ctx context.Context) (ended int, _ error) {
 		return err
 	})
 	if err == nil && len(ids) > 0 {
-		err = q.change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
+		err = q.db.Change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
 			ended, err = q.endAbandoned(tx, now, ids)
 			return err
 		})
@@ -75,7 +75,7 @@ func (q *Queue) abandoned(tx *gorm.DB) (ids []int64, _ error) {
 	if err != nil || len(disabled) == 0 {
 		return nil, err
 	}
-	now, err := q.now(tx)
+	now, err := q.db.Now(tx)
 	if err != nil {
 		return nil, err
 	}

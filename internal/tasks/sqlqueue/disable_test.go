@@ -37,7 +37,7 @@ func TestEnabledMeanwhile(t *testing.T) {
 			want   tasks.Status
 		}{{1, tasks.InProgress}, {0, tasks.Uncertain}} {
 			r.exec(t, `UPDATE monitored_emails SET is_active = ? WHERE id = ?`, step.active, e.inbox)
-			must(q.change(t.Context(), func(tx *gorm.DB, now time.Time) error {
+			must(q.db.Change(t.Context(), func(tx *gorm.DB, now time.Time) error {
 				_, err := q.endAbandoned(tx, now, ids)
 				return err
 			}))

@@ -20,7 +20,7 @@ func (q *Queue) Dispositions(ctx context.Context, folderID, epoch int64, from, t
 
 // Purged implements tasks.Queue.
 func (q *Queue) Purged(ctx context.Context, inboxID int64, within time.Duration) (n int, err error) {
-	now, err := q.clock(ctx)
+	now, err := q.db.Clock(ctx)
 	if err == nil {
 		since := now.Add(-within)
 		err = q.db.View(ctx, func(tx *gorm.DB) error { return tx.Raw(sqlPurged, inboxID, since, since).Scan(&n).Error })

@@ -123,7 +123,7 @@ func TestGaleraScanTakenOver(t *testing.T) {
 			nodes, _ := cluster(t)
 			page, first := pageIn(t, nodes[0], 1), true
 			q := New(nodes[0].DB)
-			err := q.change(t.Context(), func(tx *gorm.DB, now time.Time) error {
+			err := q.db.Change(t.Context(), func(tx *gorm.DB, now time.Time) error {
 				_, err := q.register(tx, now, page)
 				if first {
 					first = false

@@ -60,7 +60,7 @@ func (q *Queue) Headers(ctx context.Context, ids []int64) (map[int64]tasks.Heade
 // ExpireHeaders deletes the headers of tasks that ended longer than age ago, except those of which
 // an event is still to be made, at most limit of them.
 func (q *Queue) ExpireHeaders(ctx context.Context, age time.Duration, limit int) (n int, _ error) {
-	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
+	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		ids, err := db.Query(tx, db.Value[int64], sqlOldHeaders, now.Add(-age), now.Add(-age), limit)
 		if n = len(ids); err != nil || n == 0 {
 			return err

@@ -11,7 +11,7 @@ import (
 
 // registerIn registers a page in a transaction that stays open.
 func registerIn(tx *gorm.DB, q *Queue, page tasks.Page) error {
-	now, err := q.now(tx)
+	now, err := q.db.Now(tx)
 	if err != nil {
 		return err
 	}

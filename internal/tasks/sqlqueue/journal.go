@@ -135,7 +135,8 @@ func (q *Queue) underReceipt(ctx context.Context, r tasks.Receipt, target tasks.
 	change func(*gorm.DB, time.Time) (held bool, _ error),
 ) error {
 	var stale error
-	err := q.changeBy(ctx, q.aboutNow, func(tx *gorm.DB, now time.Time) error {
+	// AboutNow will do: nothing here depends on whether a lease has run out.
+	err := q.db.ChangeBy(ctx, q.db.AboutNow, func(tx *gorm.DB, now time.Time) error {
 		stale = nil
 		held, err := change(tx, now)
 		if err != nil || held {

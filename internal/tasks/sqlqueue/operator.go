@@ -131,7 +131,7 @@ func (q *Queue) Purge(ctx context.Context, by tasks.By, ids ...int64) (int, erro
 func (q *Queue) byOperator(ctx context.Context, by tasks.By, what string, ids []int64, take string, from []tasks.Status,
 	do func(tx *gorm.DB, now time.Time, id int64) error,
 ) (changed int, _ error) {
-	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
+	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		var done []int64
 		for _, id := range ids {
 			taken, err := update(tx, take, touched(now, id, from)...)
@@ -158,7 +158,7 @@ func (q *Queue) byOperator(ctx context.Context, by tasks.By, what string, ids []
 // Forget implements tasks.Queue.
 func (q *Queue) Forget(ctx context.Context, who string, folderID, epoch int64, uids ...uint32) (int, error) {
 	var ids []int64
-	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
+	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		ids = nil
 		if err := tx.Raw(sqlLost, folderID, epoch, uids).Scan(&ids).Error; err != nil || len(ids) == 0 {
 			return err

@@ -158,7 +158,7 @@ func (h *hand) scan(ctx context.Context) error {
 // offer sends what was just registered, unless another worker claims it before.
 func (h *hand) offer(ctx context.Context, t tasks.Task) error {
 	h.pause(h.Lease / 20)
-	before, err := h.clock(ctx)
+	before, err := h.db.Clock(ctx)
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (h *hand) work(ctx context.Context) error {
 }
 
 func (h *hand) extend(ctx context.Context, claims []tasks.Claim) error {
-	before, err := h.clock(ctx)
+	before, err := h.db.Clock(ctx)
 	if err != nil {
 		return err
 	}

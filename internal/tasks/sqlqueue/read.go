@@ -19,7 +19,7 @@ import (
 func (q *Queue) List(ctx context.Context, f tasks.Filter, each func(tasks.Task) error) error {
 	const portion = 500
 	last, left := int64(0), f.Limit
-	now, err := q.clock(ctx)
+	now, err := q.db.Clock(ctx)
 	if err != nil {
 		return wrap(err, "list tasks")
 	}
@@ -214,7 +214,7 @@ const inboxesAtOnce = 512
 func (q *Queue) Stats(ctx context.Context, inboxIDs []int64) (map[int64]tasks.Stats, error) {
 	var all map[int64]*tasks.Stats
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		now, err := q.now(tx)
+		now, err := q.db.Now(tx)
 		all = map[int64]*tasks.Stats{}
 		for _, id := range inboxIDs {
 			all[id] = &tasks.Stats{ByStatus: map[tasks.Status]int{}, Arrivals: map[tasks.ArrivalStatus]int{}, Now: now}
@@ -277,7 +277,7 @@ func countConflicts(tx *gorm.DB, since time.Time, all map[int64]*tasks.Stats) er
 func (q *Queue) DueOf(ctx context.Context, inboxIDs []int64) (map[int64]int, error) {
 	var due map[int64]int
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		now, err := q.now(tx)
+		now, err := q.db.Now(tx)
 		due = map[int64]int{}
 		for ids := range slices.Chunk(inboxIDs, inboxesAtOnce) {
 			var rows []inboxCount
@@ -296,7 +296,7 @@ func (q *Queue) DueOf(ctx context.Context, inboxIDs []int64) (map[int64]int, err
 // NextDue implements tasks.Queue.
 func (q *Queue) NextDue(ctx context.Context, inboxIDs []int64) (in time.Duration, ok bool, err error) {
 	err = q.db.View(ctx, func(tx *gorm.DB) error {
-		now, err := q.now(tx)
+		now, err := q.db.Now(tx)
 		in, ok = 0, false // as at the first try
 		for ids := range slices.Chunk(inboxIDs, inboxesAtOnce) {
 			var at sql.NullInt64
@@ -311,13 +311,4 @@ func (q *Queue) NextDue(ctx context.Context, inboxIDs []int64) (in time.Duration
 		return err
 	})
 	return in, ok, wrap(err, "find when the next task is due")
-}
-
-// clock is the database's.
-func (q *Queue) clock(ctx context.Context) (now time.Time, err error) {
-	err = q.db.View(ctx, func(tx *gorm.DB) error {
-		now, err = q.now(tx)
-		return err
-	})
-	return now, err
 }

@@ -55,7 +55,7 @@ func (q *Queue) Noted(ctx context.Context, folderID, epoch int64, from, to uint3
 
 // Restate implements tasks.Queue.
 func (q *Queue) Restate(ctx context.Context, folderID, epoch int64, now map[uint32]tasks.Stated) error {
-	err := q.change(ctx, func(tx *gorm.DB, _ time.Time) error {
+	err := q.db.Change(ctx, func(tx *gorm.DB, _ time.Time) error {
 		for _, uid := range slices.Sorted(maps.Keys(now)) {
 			s := now[uid]
 			if err := tx.Exec(sqlRestate, seconds(s.Received), s.Size, s.Size, folderID, epoch, uid).Error; err != nil {
@@ -72,7 +72,7 @@ func (q *Queue) Register(ctx context.Context, page tasks.Page) (out []tasks.Regi
 	if page.DryRun {
 		return q.preview(ctx, page)
 	}
-	err := q.change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
+	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
 		out, err = q.register(tx, now, page)
 		return err
 	})
@@ -108,7 +108,7 @@ func (q *Queue) preview(ctx context.Context, page tasks.Page) (out []tasks.Regis
 		if err != nil {
 			return err
 		}
-		now, err := q.now(tx)
+		now, err := q.db.Now(tx)
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (q *Queue) preview(ctx context.Context, page tasks.Page) (out []tasks.Regis
 
 // Baseline implements tasks.Queue.
 func (q *Queue) Baseline(ctx context.Context, page tasks.Page) error {
-	err := q.change(ctx, func(tx *gorm.DB, _ time.Time) error {
+	err := q.db.Change(ctx, func(tx *gorm.DB, _ time.Time) error {
 		if _, err := beginPage(tx, sqlBaselined, page); err != nil {
 			return err
 		}

@@ -52,7 +52,7 @@ func (q *Queue) Remove(ctx context.Context, who string, inboxID int64) error {
 // removing runs a transaction on an inbox that is disabled and has no cursors and no live tasks.
 // Then it pauses: on SQLite others poll for their turn.
 func (q *Queue) removing(ctx context.Context, who string, inboxID int64, f func(*gorm.DB, time.Time) error) error {
-	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
+	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		live, err := q.disable(tx, now, who, inboxID)
 		if err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 // Expire implements tasks.Queue.
 func (q *Queue) Expire(ctx context.Context, inboxIDs []int64, age time.Duration, limit int) (int, error) {
 	var ids []int64
-	err := q.change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
+	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
 		ids, err = q.expire(tx, now, inboxIDs, age, limit)
 		return err
 	})
@@ -65,7 +65,7 @@ func drop(tx *gorm.DB, now time.Time, ids []int64) error {
 // ExpireEvents implements tasks.Queue. Lines are written in the order of their ids, or nearly so.
 func (q *Queue) ExpireEvents(ctx context.Context, age time.Duration, limit int) (int, error) {
 	var ids []int64
-	err := q.change(ctx, func(tx *gorm.DB, now time.Time) error {
+	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		ids = nil
 		var oldest []struct {
 			ID int64

@@ -282,7 +282,7 @@ const historyPortion = 5 * 24 * time.Hour
 // History implements tasks.Queue.
 func (q *Queue) History(ctx context.Context, inboxIDs []int64, since time.Time) ([]tasks.Ended, error) {
 	counts := map[tasks.Ended]int{} // N is 0 in the keys
-	now, err := q.clock(ctx)
+	now, err := q.db.Clock(ctx)
 	for from := since.UTC().Truncate(time.Hour); err == nil && !from.After(now); from = from.Add(historyPortion) {
 		for some := range slices.Chunk(inboxIDs, inboxesAtOnce) {
 			if err == nil {

@@ -18,8 +18,6 @@
 package sqlqueue
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -50,48 +48,7 @@ func New(d *db.DB) *Queue {
 }
 
 // errChanged is a transaction that read what has been changed concurrently.
-var errChanged = errors.New("the registry was changed concurrently")
-
-// maxTries bounds how often a transaction decides again because others changed what it had read, or
-// inserted a key before it.
-const maxTries = 20
-
-// change runs f in a transaction. now is by the database's clock, to the microsecond.
-func (q *Queue) change(ctx context.Context, f func(tx *gorm.DB, now time.Time) error) error {
-	return q.changeBy(ctx, q.now, f)
-}
-
-// changeBy is change with another clock.
-func (q *Queue) changeBy(ctx context.Context, clock func(*gorm.DB) (time.Time, error),
-	f func(tx *gorm.DB, now time.Time) error,
-) error {
-	for try := 1; ; try++ {
-		err := q.db.Tx(ctx, func(tx *gorm.DB) error {
-			now, err := clock(tx)
-			if err != nil {
-				return err
-			}
-			return f(tx, now)
-		})
-		changed := errors.Is(err, errChanged) || errors.Is(err, gorm.ErrDuplicatedKey)
-		if !changed || try == maxTries || ctx.Err() != nil {
-			return err
-		}
-	}
-}
-
-// now is the database's clock, to the microsecond.
-func (q *Queue) now(tx *gorm.DB) (time.Time, error) {
-	micros, err := q.db.Now(tx)
-	return time.UnixMicro(micros).UTC(), err
-}
-
-// aboutNow is the same within milliseconds, for changes under a receipt: none of them depends on
-// whether a lease has run out.
-func (q *Queue) aboutNow(tx *gorm.DB) (time.Time, error) {
-	micros, err := q.db.AboutNow(tx)
-	return time.UnixMicro(micros).UTC(), err
-}
+var errChanged = fmt.Errorf("the registry was %w", db.ErrChanged)
 
 // update runs an UPDATE or DELETE and reports whether it matched a row.
 func update(tx *gorm.DB, sql string, args ...any) (bool, error) {
