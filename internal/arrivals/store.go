@@ -96,9 +96,9 @@ func (s *Store) note(ctx context.Context, recipient string, bounces bounced, sus
 			return err
 		}
 		if old != nil {
-			_, err = db.Exec(tx, sqlSuspend, now.UnixMicro(), bounces.times, why, suspend, recipient)
+			err = db.Run(tx, sqlSuspend, now.UnixMicro(), bounces.times, why, suspend, recipient)
 		} else {
-			_, err = db.Exec(tx, sqlNote, recipient, now.UnixMicro(), bounces.times, why, suspend)
+			err = db.Run(tx, sqlNote, recipient, now.UnixMicro(), bounces.times, why, suspend)
 		}
 		return err
 	})
@@ -127,8 +127,7 @@ func lastBounce(tx *gorm.DB, recipient string, as []string) (string, error) {
 // forget deletes the row of a recipient.
 func (s *Store) forget(ctx context.Context, n Noted) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		_, err := db.Exec(tx, sqlForget, n.ID)
-		return err
+		return db.Run(tx, sqlForget, n.ID)
 	})
 	if err != nil {
 		return fmt.Errorf("forget that %s bounced: %w", n.Recipient, err)

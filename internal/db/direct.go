@@ -11,8 +11,8 @@ import (
 	"gorm.io/gorm"
 )
 
-// These functions bypass gorm's reflection on the hot path. tx is the handle that Tx or View gave, and
-// the errors are gorm's.
+// These functions bypass gorm's reflection. tx is the handle that Tx or View gave, and the errors are
+// gorm's. tx.Raw is left for a single value, and for rows of many columns, which gorm maps by name.
 //
 // A ? whose argument is a slice, other than []byte, stands for a list: IN ?. The last element is
 // repeated until their number is a power of two, up to 512, so that there are few different
@@ -27,6 +27,12 @@ func Exec(tx *gorm.DB, query string, args ...any) (matched int64, _ error) {
 		return 0, translated(tx, err)
 	}
 	return res.RowsAffected()
+}
+
+// Run is Exec without the number of rows.
+func Run(tx *gorm.DB, query string, args ...any) error {
+	_, err := Exec(tx, query, args...)
+	return err
 }
 
 // Query returns the rows of a query. into, which is called once, returns pointers to the fields

@@ -97,7 +97,7 @@ func missingRights(tx *gorm.DB, table string) (missing []string, err error) {
 		{"UPDATE", "UPDATE " + table + " SET " + column + " = " + column + " WHERE 1 = 0"},
 		{"DELETE", "DELETE FROM " + table + " WHERE 1 = 0"},
 	} {
-		err := tx.Exec(try.statement).Error
+		err := Run(tx, try.statement)
 		if isDenied(err) {
 			missing = append(missing, try.right)
 		} else if err != nil {

@@ -65,8 +65,8 @@ func (s *Store) KeepAudit(ctx context.Context, inboxID int64, a Audit) error {
 	list, err := json.Marshal(findings)
 	if err == nil {
 		err = s.db.Tx(ctx, func(tx *gorm.DB) error {
-			return tx.Exec(sqlKeepAudit, a.StartedAt.UTC(), a.DurationMS, db.Cut(a.By, 255), a.Messages, a.Accounted, a.Unaccounted,
-				a.Clean, db.Cut(a.Summary, 4000), db.Cut(a.Error, 4000), string(list), inboxID).Error
+			return db.Run(tx, sqlKeepAudit, a.StartedAt.UTC(), a.DurationMS, db.Cut(a.By, 255), a.Messages, a.Accounted, a.Unaccounted,
+				a.Clean, db.Cut(a.Summary, 4000), db.Cut(a.Error, 4000), string(list), inboxID)
 		})
 	}
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Store) AuditBegins(ctx context.Context, inboxID int64, who, detail stri
 	now, err := s.db.Clock(ctx)
 	if err == nil {
 		err = s.db.Tx(ctx, func(tx *gorm.DB) error {
-			return tx.Exec(sqlAuditBegins, now, db.Cut(who, 255), db.Cut(detail, 4000), inboxID, inboxID, now).Error
+			return db.Run(tx, sqlAuditBegins, now, db.Cut(who, 255), db.Cut(detail, 4000), inboxID, inboxID, now)
 		})
 	}
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"postrider/internal/db"
 )
 
 // cursor holds the columns of a folder that a change depends on.
@@ -24,8 +26,8 @@ type Scan struct{ InboxID, Token int64 }
 // forwarded. It returns ErrCursorMoved when another process initialized the folder to other values,
 // and ErrScanLost when the lease was taken over.
 func (s *Store) Initialize(ctx context.Context, by Scan, folderID, uidValidity int64, startUID uint32) error {
-	return s.moveCursor(ctx, "initialize", by, folderID, func(tx *gorm.DB, now time.Time) *gorm.DB {
-		return tx.Exec(sqlInitializeFolder, uidValidity, startUID, startUID, uidValidity, now, folderID)
+	return s.moveCursor(ctx, "initialize", by, folderID, func(tx *gorm.DB, now time.Time) (int64, error) {
+		return db.Exec(tx, sqlInitializeFolder, uidValidity, startUID, startUID, uidValidity, now, folderID)
 	}, func(c cursor) bool {
 		return c.UIDValidity == uidValidity && c.LastSeenUID == startUID && c.StartUID == startUID
 	})
@@ -35,8 +37,8 @@ func (s *Store) Initialize(ctx context.Context, by Scan, folderID, uidValidity i
 // messages by fingerprint. It returns ErrCursorMoved when the folder is no longer in oldEpoch, and
 // ErrScanLost when the lease was taken over.
 func (s *Store) ResetEpoch(ctx context.Context, by Scan, folderID, oldEpoch, newEpoch int64) error {
-	return s.moveCursor(ctx, "reset", by, folderID, func(tx *gorm.DB, _ time.Time) *gorm.DB {
-		return tx.Exec(sqlResetEpoch, newEpoch, folderID, oldEpoch)
+	return s.moveCursor(ctx, "reset", by, folderID, func(tx *gorm.DB, _ time.Time) (int64, error) {
+		return db.Exec(tx, sqlResetEpoch, newEpoch, folderID, oldEpoch)
 	}, func(c cursor) bool {
 		return c.InitializedAt != nil && c.UIDValidity == newEpoch && c.LastSeenUID == 0 && c.StartUID == 0
 	})
@@ -46,7 +48,7 @@ func (s *Store) ResetEpoch(ctx context.Context, by Scan, folderID, oldEpoch, new
 // new epoch and compares all messages with the registry. Nothing changes in a folder that has begun
 // another epoch. It needs no lease: it moves no cursor.
 func (s *Store) Distrust(ctx context.Context, folderID, epoch int64) error {
-	err := s.db.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlDistrust, folderID, epoch).Error })
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error { return db.Run(tx, sqlDistrust, folderID, epoch) })
 	if err != nil {
 		return fmt.Errorf("record that the UIDs of folder %d cannot be trusted: %w", folderID, err)
 	}
@@ -59,11 +61,11 @@ func (s *Store) Distrust(ctx context.Context, folderID, epoch int64) error {
 // longer in that epoch, and ErrScanLost when the lease was taken over.
 func (s *Store) Rewind(ctx context.Context, by Scan, folderID, epoch int64, uid uint32) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		update := tx.Exec(sqlRewindFolder, uid, uid, uid, uid, uid, uid, folderID, epoch)
-		if update.Error != nil {
-			return update.Error
+		matched, err := db.Exec(tx, sqlRewindFolder, uid, uid, uid, uid, uid, uid, folderID, epoch)
+		if err != nil {
+			return err
 		}
-		if update.RowsAffected == 0 {
+		if matched == 0 {
 			return ErrCursorMoved
 		}
 		if err := by.held(tx); err != nil {
@@ -80,12 +82,12 @@ func (s *Store) Rewind(ctx context.Context, by Scan, folderID, epoch int64, uid 
 // forget deletes messages above uid from the ledger when they have no task, because they were there
 // before the start. It also deletes them in older epochs.
 func forget(tx *gorm.DB, folderID, epoch int64, uid uint32) error {
-	var known [][]byte
-	if err := tx.Raw(sqlUnregistered, folderID, epoch, uid).Scan(&known).Error; err != nil {
+	known, err := db.Query(tx, db.Value[[]byte], sqlUnregistered, folderID, epoch, uid)
+	if err != nil {
 		return err
 	}
 	for part := range slices.Chunk(known, 500) {
-		if err := tx.Exec(sqlForgetUnregistered, part, folderID, epoch, uid).Error; err != nil {
+		if err := db.Run(tx, sqlForgetUnregistered, part, folderID, epoch, uid); err != nil {
 			return err
 		}
 	}
@@ -95,8 +97,8 @@ func forget(tx *gorm.DB, folderID, epoch int64, uid uint32) error {
 // Reconciled records that every message on the server has been compared with the registry, through
 // that epoch. ErrCursorMoved: the folder is no longer in it. ErrScanLost: the lease was taken over.
 func (s *Store) Reconciled(ctx context.Context, by Scan, folderID, epoch int64) error {
-	return s.moveCursor(ctx, "record the reconciliation under", by, folderID, func(tx *gorm.DB, _ time.Time) *gorm.DB {
-		return tx.Exec(sqlReconciled, epoch, folderID, epoch)
+	return s.moveCursor(ctx, "record the reconciliation under", by, folderID, func(tx *gorm.DB, _ time.Time) (int64, error) {
+		return db.Exec(tx, sqlReconciled, epoch, folderID, epoch)
 	}, func(cursor) bool { return false })
 }
 
@@ -104,25 +106,25 @@ func (s *Store) Reconciled(ctx context.Context, by Scan, folderID, epoch int64) 
 // lease: whoever takes the lease over meanwhile, on this node of a Galera cluster or on another,
 // either waits for this transaction or has it fail.
 func (by Scan) held(tx *gorm.DB) error {
-	hold := tx.Exec(sqlHoldScan, by.InboxID, by.Token)
-	if hold.Error == nil && hold.RowsAffected == 0 {
+	held, err := db.Exec(tx, sqlHoldScan, by.InboxID, by.Token)
+	if err == nil && held == 0 {
 		return ErrScanLost
 	}
-	return hold.Error
+	return err
 }
 
 // moveCursor runs an update that matches one row. When it matches none, done decides whether the
 // row already has the new values: an earlier commit of this process may have succeeded without an
 // answer.
 func (s *Store) moveCursor(ctx context.Context, doing string, by Scan, folderID int64,
-	update func(tx *gorm.DB, now time.Time) *gorm.DB, done func(cursor) bool,
+	update func(tx *gorm.DB, now time.Time) (matched int64, _ error), done func(cursor) bool,
 ) error {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
-		result := update(tx, now)
-		if result.Error != nil {
-			return result.Error
+		matched, err := update(tx, now)
+		if err != nil {
+			return err
 		}
-		if err := by.held(tx); err != nil || result.RowsAffected == 1 {
+		if err := by.held(tx); err != nil || matched == 1 {
 			return err
 		}
 		var c cursor

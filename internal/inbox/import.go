@@ -133,8 +133,8 @@ func insertWhatIsIn(tx *gorm.DB, added map[string]Inbox) error {
 	addresses := slices.Sorted(maps.Keys(added))
 	var rows, labels [][]any
 	for some := range slices.Chunk(addresses, 1000) { // SQLite takes 32,766
-		var found []Inbox
-		if err := tx.Raw(sqlIDs, some).Scan(&found).Error; err != nil {
+		found, err := db.Query(tx, func(in *Inbox) []any { return []any{&in.ID, &in.Address} }, sqlIDs, some)
+		if err != nil {
 			return err
 		}
 		for _, in := range found {

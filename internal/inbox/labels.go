@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"gorm.io/gorm"
+
+	"postrider/internal/db"
 )
 
 // Labels are what an operator groups inboxes by: values by their names, such as acme by tenant.
@@ -138,11 +140,11 @@ func attachLabels(tx *gorm.DB, inboxes []Inbox) error {
 
 // saveLabels makes labels those of an inbox.
 func saveLabels(tx *gorm.DB, inboxID int64, labels Labels) error {
-	if err := tx.Exec(sqlDeleteLabels, inboxID).Error; err != nil {
+	if err := db.Run(tx, sqlDeleteLabels, inboxID); err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		if err := tx.Exec(sqlInsertLabel, inboxID, name, labels[name]).Error; err != nil {
+		if err := db.Run(tx, sqlInsertLabel, inboxID, name, labels[name]); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"postrider/internal/db"
 )
 
 // Busy says who holds the scan lease of an inbox, and until when.
@@ -84,7 +86,7 @@ func (s *Store) acquireAll(ctx context.Context, batch []*acquisition) []error {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
 		for by, ids := range asked {
 			until := now.Add(by.ttl).UnixMicro()
-			if err := tx.Exec(sqlAcquireScan, by.holder, by.holder, until, ids, by.holder, now.UnixMicro()).Error; err != nil {
+			if err := db.Run(tx, sqlAcquireScan, by.holder, by.holder, until, ids, by.holder, now.UnixMicro()); err != nil {
 				return err
 			}
 		}
@@ -137,11 +139,11 @@ func (a *acquisition) result(found map[int64]scanRow) error {
 // took over. It returns ErrScanLost when the lease was taken over or released.
 func (s *Store) RenewScan(ctx context.Context, by Scan, ttl time.Duration) error {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
-		renewed := tx.Exec(sqlRenewScan, now.Add(ttl).UnixMicro(), by.InboxID, by.Token)
-		if renewed.Error == nil && renewed.RowsAffected == 0 {
+		renewed, err := db.Exec(tx, sqlRenewScan, now.Add(ttl).UnixMicro(), by.InboxID, by.Token)
+		if err == nil && renewed == 0 {
 			return ErrScanLost
 		}
-		return renewed.Error
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("renew the scan lease of inbox %d: %w", by.InboxID, err)
@@ -152,7 +154,7 @@ func (s *Store) RenewScan(ctx context.Context, by Scan, ttl time.Duration) error
 // ReleaseScan releases the lease and records nothing. It does nothing when another run has taken
 // the lease over.
 func (s *Store) ReleaseScan(ctx context.Context, by Scan) error {
-	err := s.db.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlReleaseScan, by.InboxID, by.Token).Error })
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error { return db.Run(tx, sqlReleaseScan, by.InboxID, by.Token) })
 	if err != nil {
 		return fmt.Errorf("release the scan lease of inbox %d: %w", by.InboxID, err)
 	}

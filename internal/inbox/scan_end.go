@@ -59,7 +59,7 @@ func (s *Store) finishTogether(ctx context.Context, batch []finish) error {
 	}
 	return s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		if len(folders) > 0 { // locked before the inbox, as by a registration
-			if err := tx.Exec(sqlFoldersScanned, now, folders).Error; err != nil {
+			if err := db.Run(tx, sqlFoldersScanned, now, folders); err != nil {
 				return err
 			}
 		}
@@ -99,33 +99,33 @@ func (s *Store) succeeded(tx *gorm.DB, now time.Time, done []Scan) (held bool, _
 		args = append(args, by.InboxID, by.Token)
 	}
 	leases := strings.Repeat(aLease+" OR ", len(done)-1) + aLease
-	ended := tx.Exec(sqlScansDone+"("+leases+")", args...)
-	return ended.RowsAffected == int64(len(done)), ended.Error
+	ended, err := db.Exec(tx, sqlScansDone+"("+leases+")", args...)
+	return ended == int64(len(done)), err
 }
 
 // record changes the row of the inbox, if the lease is held.
-func (f finish) record(tx *gorm.DB, now time.Time) (held bool, _ error) {
+func (f finish) record(tx *gorm.DB, now time.Time) (held bool, err error) {
 	holder, until := "", int64(0)
 	if f.end.Pause > 0 {
 		holder, until = paused, now.Add(f.end.Pause).UnixMicro()
 	}
 	id, token := f.by.InboxID, f.by.Token
-	var ended *gorm.DB
+	var ended int64
 	switch {
 	case f.end.Interrupted:
-		ended = tx.Exec(sqlScanInterrupted, holder, until, id, token)
+		ended, err = db.Exec(tx, sqlScanInterrupted, holder, until, id, token)
 	case f.end.Failure == "":
-		ended = tx.Exec(sqlScanDone, now, now, holder, until, id, token)
+		ended, err = db.Exec(tx, sqlScanDone, now, now, holder, until, id, token)
 	default:
 		failure := f.end.Failure
 		if runes := []rune(failure); len(runes) > 2000 {
 			failure = string(runes[:2000])
 		}
 		login := f.end.LoginNeeded
-		ended = tx.Exec(sqlScanFailed, failure, login, now, login, login, holder, until, id, token)
-		if held = ended.RowsAffected == 1; held && ended.Error == nil {
-			return true, tx.Exec(sqlOutage, id, outageAfter).Error
+		ended, err = db.Exec(tx, sqlScanFailed, failure, login, now, login, login, holder, until, id, token)
+		if ended == 1 && err == nil {
+			return true, db.Run(tx, sqlOutage, id, outageAfter)
 		}
 	}
-	return ended.RowsAffected == 1, ended.Error
+	return ended == 1, err
 }

@@ -142,15 +142,15 @@ func (s *Store) Set(ctx context.Context, address string, c Changes) (Inbox, erro
 // update begins with a write, so that no other change comes between what it reads and what it
 // writes.
 func (s *Store) update(tx *gorm.DB, id int64, address string, c Changes, folders []string, now time.Time) error {
-	touched := tx.Exec(sqlTouchInbox, now, id)
-	if touched.Error != nil {
-		return touched.Error
+	touched, err := db.Exec(tx, sqlTouchInbox, now, id)
+	if err != nil {
+		return err
 	}
 	old, err := find(tx, address)
 	if err != nil {
 		return err
 	}
-	if touched.RowsAffected == 0 || old == nil {
+	if touched == 0 || old == nil {
 		return &NotFoundError{Address: address}
 	}
 	if c.Labels != nil {
@@ -173,8 +173,8 @@ func (s *Store) update(tx *gorm.DB, id int64, address string, c Changes, folders
 			return err
 		}
 	}
-	err = tx.Exec(sqlUpdateInbox, string(in.Password), in.Description, in.Host, in.Port, in.Security,
-		in.AllowPlaintext, in.AllowDelete, in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert, in.Start, now, in.ID).Error
+	err = db.Run(tx, sqlUpdateInbox, string(in.Password), in.Description, in.Host, in.Port, in.Security,
+		in.AllowPlaintext, in.AllowDelete, in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert, in.Start, now, in.ID)
 	if err == nil && c.Labels != nil {
 		err = saveLabels(tx, in.ID, in.Labels)
 	}
@@ -206,11 +206,11 @@ func (s *Store) Enable(ctx context.Context, address, who, detail string) error {
 }
 
 func enable(tx *gorm.DB, id int64, now time.Time, who, detail string) error {
-	enabled := tx.Exec(sqlEnableInbox, now, id)
-	if enabled.Error != nil || enabled.RowsAffected == 0 {
-		return enabled.Error
+	enabled, err := db.Exec(tx, sqlEnableInbox, now, id)
+	if err != nil || enabled == 0 {
+		return err
 	}
-	return tx.Exec(sqlEnabled, id, now, db.Cut(who, 255), db.Cut(detail, 4000)).Error
+	return db.Run(tx, sqlEnabled, id, now, db.Cut(who, 255), db.Cut(detail, 4000))
 }
 
 // List returns the inboxes sorted by address; with activeOnly only active inboxes and active
@@ -331,14 +331,14 @@ func attachFolders(tx *gorm.DB, inboxes []Inbox, activeOnly bool) error {
 
 // watch makes names the active folders of an inbox. Existing folders keep their cursor.
 func watch(tx *gorm.DB, inboxID int64, have []Folder, names []string) error {
-	if err := tx.Exec(sqlWatchFolders, names, inboxID).Error; err != nil {
+	if err := db.Run(tx, sqlWatchFolders, names, inboxID); err != nil {
 		return err
 	}
 	for _, name := range names {
 		if slices.ContainsFunc(have, func(f Folder) bool { return f.Name == name }) {
 			continue
 		}
-		if err := tx.Exec(sqlInsertFolder, inboxID, name).Error; err != nil {
+		if err := db.Run(tx, sqlInsertFolder, inboxID, name); err != nil {
 			return err
 		}
 	}

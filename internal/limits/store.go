@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"postrider/internal/db"
 )
 
 // All SQL of this package, by primary key. One text serves MySQL, MariaDB and SQLite.
@@ -30,7 +32,7 @@ func (q *Quota) update(ctx context.Context, change func(u *usage, now int64, loc
 		if !errors.Is(err, errNoRow) {
 			break
 		}
-		err = q.db.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlNewUsage, q.relay).Error })
+		err = q.db.Tx(ctx, func(tx *gorm.DB) error { return db.Run(tx, sqlNewUsage, q.relay) })
 		if err == nil || errors.Is(err, gorm.ErrDuplicatedKey) {
 			err = once()
 		}
@@ -54,7 +56,7 @@ func (q *Quota) change(tx *gorm.DB, change func(u *usage, now int64, local time.
 	if err != nil || string(after) == before {
 		return err
 	}
-	return tx.Exec(sqlSetUsage, string(after), q.relay).Error
+	return db.Run(tx, sqlSetUsage, string(after), q.relay)
 }
 
 // look reads the usage without a lock.

@@ -140,6 +140,5 @@ func forget(tx *gorm.DB) error {
 	if err != nil || len(removed) == 0 {
 		return err
 	}
-	_, err = db.Exec(tx, sqlForget, removed)
-	return err
+	return db.Run(tx, sqlForget, removed)
 }

@@ -110,7 +110,7 @@ func (s *Store) Purge(ctx context.Context, who string, ids ...int64) (int, error
 // skips actions in inboxes that were removed.
 func (s *Store) Expire(ctx context.Context, age time.Duration, limit int) (n int, _ error) {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
-		if _, err := db.Exec(tx, sqlSkipOrphans, "the inbox was removed", now, Server); err != nil {
+		if err := db.Run(tx, sqlSkipOrphans, "the inbox was removed", now, Server); err != nil {
 			return err
 		}
 		ids, err := db.Query(tx, db.Value[int64], sqlOld, now.Add(-age), limit)

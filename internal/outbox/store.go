@@ -135,7 +135,7 @@ func byReceipt(claims []Claim) map[string][]int64 {
 func (s *Store) Extend(ctx context.Context, lease time.Duration, claims ...Claim) (lost []Claim, _ error) {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		for receipt, ids := range byReceipt(claims) {
-			if _, err := db.Exec(tx, sqlExtend, now.Add(lease).UnixMicro(), ids, receipt); err != nil {
+			if err := db.Run(tx, sqlExtend, now.Add(lease).UnixMicro(), ids, receipt); err != nil {
 				return err
 			}
 		}

@@ -177,7 +177,6 @@ func (s *Store) take(ctx context.Context, c Change, r row, now time.Time) (mine 
 
 func (s *Store) forget(ctx context.Context, now time.Time) error {
 	return s.db.Tx(ctx, func(tx *gorm.DB) error {
-		_, err := db.Exec(tx, sqlForget, now.Add(-forgetAfter).UnixMicro())
-		return err
+		return db.Run(tx, sqlForget, now.Add(-forgetAfter).UnixMicro())
 	})
 }

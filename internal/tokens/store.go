@@ -11,6 +11,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/inbox"
 	"postrider/internal/oauth"
 )
@@ -98,7 +99,7 @@ func (s *Store) ensure(ctx context.Context, a Account) error {
 	if a.InboxID != 0 {
 		of = &a.InboxID
 	}
-	err := s.DB.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlNewToken, a.Key, of, a.App.Name).Error })
+	err := s.DB.Tx(ctx, func(tx *gorm.DB) error { return db.Run(tx, sqlNewToken, a.Key, of, a.App.Name) })
 	if errors.Is(err, gorm.ErrDuplicatedKey) {
 		return nil
 	}
@@ -108,9 +109,9 @@ func (s *Store) ensure(ctx context.Context, a Account) error {
 // exec runs one UPDATE in a transaction, and reports whether it changed the row.
 func (s *Store) exec(ctx context.Context, sql string, args ...any) (changed bool, err error) {
 	err = s.DB.Tx(ctx, func(tx *gorm.DB) error {
-		res := tx.Exec(sql, args...)
-		changed = res.RowsAffected == 1
-		return res.Error
+		n, err := db.Exec(tx, sql, args...)
+		changed = n == 1
+		return err
 	})
 	return changed, err
 }

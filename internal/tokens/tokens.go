@@ -229,9 +229,9 @@ func (s *Store) hold(ctx context.Context, a Account, r row, holder string) (bool
 		if err != nil {
 			return err
 		}
-		res := tx.Exec(sqlHoldToken, holder, now.Add(Lease).UnixMicro(), a.Key, r.Generation, now.UnixMicro(), holder)
-		held = res.RowsAffected == 1
-		return res.Error
+		n, err := db.Exec(tx, sqlHoldToken, holder, now.Add(Lease).UnixMicro(), a.Key, r.Generation, now.UnixMicro(), holder)
+		held = n == 1
+		return err
 	})
 	// A commit that took long leaves too little of the lease for the provider.
 	return held && time.Since(began) < Lease/4, err

@@ -6,6 +6,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/outbox"
 	"postrider/internal/tasks"
 )
@@ -157,7 +158,7 @@ func (b *batch) insertTasks(tx *gorm.DB) error {
 	for _, t := range b.tasks {
 		ds = append(ds, deliveryRows(t.ID, t.Deliveries, b.now)...)
 		if _, _, reason, _ := tasks.Begin(t.decision, t.Deliveries); reason != t.Reason { // it names one of these tasks
-			if err := tx.Exec(sqlReason, cut(reason), t.ID).Error; err != nil {
+			if err := db.Run(tx, sqlReason, cut(reason), t.ID); err != nil {
 				return err
 			}
 		}
@@ -213,7 +214,7 @@ func (b *batch) enter(tx *gorm.DB, regs []tasks.Registration) error {
 		if !p.Read {
 			continue
 		}
-		if err := tx.Exec(sqlReadSeen, p.Entry.Identity.Fingerprint[:], p.Entry.Outline[:], regs[i].TaskID).Error; err != nil {
+		if err := db.Run(tx, sqlReadSeen, p.Entry.Identity.Fingerprint[:], p.Entry.Outline[:], regs[i].TaskID); err != nil {
 			return err
 		}
 	}

@@ -207,7 +207,7 @@ func (q *Queue) poison(tx *gorm.DB, r taskRow, now time.Time) (tasks.Task, error
 // endLost ends a task whose lease ran out, and returns it.
 func (q *Queue) endLost(tx *gorm.DB, t tasks.Task, res tasks.Result, now time.Time) (tasks.Task, error) {
 	t.Status, t.Reason, t.Skip, t.VisibleAt, t.FinishedAt, t.UpdatedAt = res.Status, res.Reason, "", nil, &now, now
-	if err := tx.Exec(sqlEndLost, t.Status, cut(t.Reason), now, now, t.ID).Error; err != nil {
+	if err := db.Run(tx, sqlEndLost, t.Status, cut(t.Reason), now, now, t.ID); err != nil {
 		return t, err
 	}
 	all, err := settle(tx, now, []settlement{{t.ID, res.Status, res.Deliveries}})
@@ -253,7 +253,7 @@ func claim(tx *gorm.DB, now time.Time, want tasks.Want, taken []taskRow, places 
 		c.Task = t
 		claims[i] = c
 	}
-	_, err = db.Exec(tx, sqlClaim, until.UnixMicro(), token, db.Cut(want.Worker, 255), now, ids)
+	err = db.Run(tx, sqlClaim, until.UnixMicro(), token, db.Cut(want.Worker, 255), now, ids)
 	return claims, err
 }
 
@@ -266,7 +266,7 @@ func (q *Queue) Extend(ctx context.Context, lease time.Duration, receipts []task
 	}
 	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		args := touched(now, now.Add(lease).UnixMicro(), ids, tokens)
-		if err := tx.Exec(sqlExtend+underReceipts, args...).Error; err != nil {
+		if err := db.Run(tx, sqlExtend+underReceipts, args...); err != nil {
 			return err
 		}
 		return tx.Raw(sqlHeld, ids, tokens).Scan(&held).Error

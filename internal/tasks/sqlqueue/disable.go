@@ -22,8 +22,7 @@ func (q *Queue) Disable(ctx context.Context, by tasks.By, inboxID int64) error {
 		if err != nil || len(active) == 0 || !active[0] {
 			return err // disabled before: there is nothing to add to the trail
 		}
-		_, err = db.Exec(tx, sqlInboxEvent, inboxID, now, db.Cut(by.Who(), 255), "disabled", cut(by.Detail()))
-		return err
+		return db.Run(tx, sqlInboxEvent, inboxID, now, db.Cut(by.Who(), 255), "disabled", cut(by.Detail()))
 	})
 	return wrap(err, "disable inbox %d", inboxID)
 }
@@ -34,23 +33,24 @@ const portion = 500
 // disable returns the live tasks. It changes the rows of the folders and of the live tasks, so that
 // it conflicts with concurrent registrations and claims. The inbox comes last: MariaDB locks it
 // when a task is changed.
-func (q *Queue) disable(tx *gorm.DB, now time.Time, who string, inboxID int64) (live []int64, _ error) {
-	if err := tx.Exec(sqlChangeFolders, inboxID).Error; err != nil {
+func (q *Queue) disable(tx *gorm.DB, now time.Time, who string, inboxID int64) ([]int64, error) {
+	if err := db.Run(tx, sqlChangeFolders, inboxID); err != nil {
 		return nil, err
 	}
-	if err := tx.Raw(sqlLive, inboxID).Scan(&live).Error; err != nil {
+	live, err := db.Query(tx, db.Value[int64], sqlLive, inboxID)
+	if err != nil {
 		return nil, err
 	}
 	slices.Sort(live)
 	for part := range slices.Chunk(live, portion) {
-		if err := tx.Exec(sqlTouchLive, touched(now, part)...).Error; err != nil {
+		if err := db.Run(tx, sqlTouchLive, touched(now, part)...); err != nil {
 			return nil, err
 		}
 		if err := q.withdraw(tx, now, who, part); err != nil {
 			return nil, err
 		}
 	}
-	return live, tx.Exec(sqlDisable, now, inboxID).Error
+	return live, db.Run(tx, sqlDisable, now, inboxID)
 }
 
 // EndAbandoned implements tasks.Queue.
@@ -80,8 +80,8 @@ func (q *Queue) abandoned(tx *gorm.DB) (ids []int64, _ error) {
 		return nil, err
 	}
 	for some := range slices.Chunk(disabled, inboxesAtOnce) {
-		var claimed []taskRow
-		if err := tx.Raw(sqlClaimed, some).Scan(&claimed).Error; err != nil {
+		claimed, err := db.Query(tx, func(r *taskRow) []any { return []any{&r.ID, &r.VisibleAt} }, sqlClaimed, some)
+		if err != nil {
 			return nil, err
 		}
 		for _, r := range claimed {
@@ -111,8 +111,8 @@ func (q *Queue) endAbandoned(tx *gorm.DB, now time.Time, ids []int64) (ended int
 // recorded yet, the claim ends only if its lease has run out. The tasks give up the recipients that
 // they have not delivered to.
 func (q *Queue) withdraw(tx *gorm.DB, now time.Time, who string, ids []int64) error {
-	var live []taskRow
-	if err := tx.Raw(sqlStillLive, ids).Scan(&live).Error; err != nil {
+	live, err := db.Query(tx, func(r *taskRow) []any { return []any{&r.ID, &r.Status, &r.VisibleAt, &r.Worker} }, sqlStillLive, ids)
+	if err != nil {
 		return err
 	}
 	ds, err := deliveries(tx, ids)
@@ -144,11 +144,11 @@ func (q *Queue) withdraw(tx *gorm.DB, now time.Time, who string, ids []int64) er
 		return nil
 	}
 	if len(claimed) > 0 {
-		if err := tx.Exec(sqlUnclaim, now.UnixMicro(), claimed).Error; err != nil {
+		if err := db.Run(tx, sqlUnclaim, now.UnixMicro(), claimed); err != nil {
 			return err
 		}
 	}
-	if err := tx.Exec(sqlUndecide, undecided).Error; err != nil {
+	if err := db.Run(tx, sqlUndecide, undecided); err != nil {
 		return err
 	}
 	return giveUpAndWake(tx, now, undecided, pending)

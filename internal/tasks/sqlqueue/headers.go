@@ -65,8 +65,7 @@ func (q *Queue) ExpireHeaders(ctx context.Context, age time.Duration, limit int)
 		if n = len(ids); err != nil || n == 0 {
 			return err
 		}
-		_, err = db.Exec(tx, sqlDeleteHeaders, ids)
-		return err
+		return db.Run(tx, sqlDeleteHeaders, ids)
 	})
 	return n, wrap(err, "delete headers of messages that ended long ago")
 }

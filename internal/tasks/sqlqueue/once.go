@@ -144,7 +144,7 @@ func (o *owners) save(tx *gorm.DB) error {
 		if !ok {
 			continue
 		}
-		if err := tx.Exec(sqlDropOwned, r.Scope, r.Fingerprint, r.Recipient, r.TaskID).Error; err != nil {
+		if err := db.Run(tx, sqlDropOwned, r.Scope, r.Fingerprint, r.Recipient, r.TaskID); err != nil {
 			return err
 		}
 	}
@@ -186,7 +186,7 @@ func giveUp(tx *gorm.DB, recipients map[int64][]string) error {
 	for _, mailboxes := range slices.Sorted(maps.Keys(same)) {
 		ids := same[mailboxes]
 		slices.Sort(ids)
-		if _, err := db.Exec(tx, sqlGiveUp, ids, strings.Split(mailboxes, "\n")); err != nil {
+		if err := db.Run(tx, sqlGiveUp, ids, strings.Split(mailboxes, "\n")); err != nil {
 			return err
 		}
 	}
@@ -239,7 +239,7 @@ func wake(tx *gorm.DB, now time.Time, waiting []deliveryRow, settled map[int64][
 		if !slices.Contains(mailboxesOf(settled[*w.DuplicateOf]), address.Mailbox(w.Recipient)) {
 			continue
 		}
-		if err := tx.Exec(sqlWake, now.UnixMicro(), w.TaskID, now.UnixMicro()).Error; err != nil {
+		if err := db.Run(tx, sqlWake, now.UnixMicro(), w.TaskID, now.UnixMicro()); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
 
@@ -16,13 +17,13 @@ func (q *Queue) Requeue(ctx context.Context, by tasks.By, ids ...int64) (int, er
 }
 
 func requeue(tx *gorm.DB, now time.Time, id int64) error {
-	if err := tx.Exec(sqlDoubt, id, id).Error; err != nil {
+	if err := db.Run(tx, sqlDoubt, id, id); err != nil {
 		return err
 	}
-	if err := tx.Exec(sqlRequeueDeliveries, id, id).Error; err != nil {
+	if err := db.Run(tx, sqlRequeueDeliveries, id, id); err != nil {
 		return err
 	}
-	if err := tx.Exec(sqlForgetArrivals, id, id).Error; err != nil {
+	if err := db.Run(tx, sqlForgetArrivals, id, id); err != nil {
 		return err
 	}
 	return again(tx, now, id)
@@ -30,7 +31,7 @@ func requeue(tx *gorm.DB, now time.Time, id int64) error {
 
 // again lets a task begin again with all its attempts.
 func again(tx *gorm.DB, now time.Time, id int64) error {
-	if err := tx.Exec(sqlForgetAttempts, id).Error; err != nil {
+	if err := db.Run(tx, sqlForgetAttempts, id); err != nil {
 		return err
 	}
 	return restart(tx, now, id)
@@ -38,12 +39,12 @@ func again(tx *gorm.DB, now time.Time, id int64) error {
 
 // restart makes a task received again, to be decided again.
 func restart(tx *gorm.DB, now time.Time, id int64) error {
-	return tx.Exec(sqlRestart, now.UnixMicro(), now, id).Error
+	return db.Run(tx, sqlRestart, now.UnixMicro(), now, id)
 }
 
 // end ends a task.
 func (q *Queue) end(tx *gorm.DB, now time.Time, id int64, status tasks.Status, skip tasks.SkipReason, reason string) error {
-	if err := tx.Exec(sqlEnd, status, skip, cut(reason), now, id).Error; err != nil {
+	if err := db.Run(tx, sqlEnd, status, skip, cut(reason), now, id); err != nil {
 		return err
 	}
 	return q.noteEnd(tx, now, id, status)
@@ -93,7 +94,7 @@ func (q *Queue) keep(tx *gorm.DB, id int64, ds []tasks.Delivery) error {
 func (q *Queue) Resolve(ctx context.Context, by tasks.By, ids ...int64) (int, error) {
 	from := tasks.FromByOperator(tasks.Forwarded)
 	return q.byOperator(ctx, by, "resolved", ids, sqlTake, from, func(tx *gorm.DB, now time.Time, id int64) error {
-		if err := tx.Exec(sqlResolveDeliveries, now, id).Error; err != nil {
+		if err := db.Run(tx, sqlResolveDeliveries, now, id); err != nil {
 			return err
 		}
 		own, waiting, err := around(tx, []int64{id})
@@ -158,9 +159,9 @@ func (q *Queue) byOperator(ctx context.Context, by tasks.By, what string, ids []
 // Forget implements tasks.Queue.
 func (q *Queue) Forget(ctx context.Context, who string, folderID, epoch int64, uids ...uint32) (int, error) {
 	var ids []int64
-	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
-		ids = nil
-		if err := tx.Raw(sqlLost, folderID, epoch, uids).Scan(&ids).Error; err != nil || len(ids) == 0 {
+	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
+		ids, err = db.Query(tx, db.Value[int64], sqlLost, folderID, epoch, uids)
+		if err != nil || len(ids) == 0 {
 			return err
 		}
 		for _, id := range ids {
@@ -169,7 +170,7 @@ func (q *Queue) Forget(ctx context.Context, who string, folderID, epoch int64, u
 			}
 		}
 		for _, query := range []string{sqlForget, sqlGiveUpAll} {
-			if err := tx.Exec(query, ids).Error; err != nil {
+			if err := db.Run(tx, query, ids); err != nil {
 				return err
 			}
 		}
@@ -180,8 +181,8 @@ func (q *Queue) Forget(ctx context.Context, who string, folderID, epoch int64, u
 
 // requeueDuplicates requeues the duplicates of lost tasks, and wakes those that wait for one.
 func (q *Queue) requeueDuplicates(tx *gorm.DB, now time.Time, who string, lost []int64) error {
-	var ids []int64
-	if err := tx.Raw(sqlDuplicates, lost).Scan(&ids).Error; err != nil {
+	ids, err := db.Query(tx, db.Value[int64], sqlDuplicates, lost)
+	if err != nil {
 		return err
 	}
 	for _, id := range ids {

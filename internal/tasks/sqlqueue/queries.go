@@ -177,7 +177,7 @@ SELECT ` + onceColumns + ` FROM monitored_emails_once WHERE scope IN ? AND finge
 
 	sqlStatuses = `SELECT id, status, skip_reason FROM monitored_emails_tasks WHERE id IN ?`
 
-	sqlOwnedBy = `SELECT * FROM monitored_emails_once WHERE task_id IN ?`
+	sqlOwnedBy = `SELECT ` + onceColumns + ` FROM monitored_emails_once WHERE task_id IN ?`
 
 	sqlGiveUp = `DELETE FROM monitored_emails_once WHERE task_id IN ? AND recipient IN ?`
 

@@ -58,7 +58,7 @@ func (q *Queue) Restate(ctx context.Context, folderID, epoch int64, now map[uint
 	err := q.db.Change(ctx, func(tx *gorm.DB, _ time.Time) error {
 		for _, uid := range slices.Sorted(maps.Keys(now)) {
 			s := now[uid]
-			if err := tx.Exec(sqlRestate, seconds(s.Received), s.Size, s.Size, folderID, epoch, uid).Error; err != nil {
+			if err := db.Run(tx, sqlRestate, seconds(s.Received), s.Size, s.Size, folderID, epoch, uid); err != nil {
 				return err
 			}
 		}

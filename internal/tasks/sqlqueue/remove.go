@@ -8,6 +8,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
 
@@ -17,9 +18,9 @@ import (
 // or enabled the inbox.
 func (q *Queue) Remove(ctx context.Context, who string, inboxID int64) error {
 	var folders []int64
-	err := q.removing(ctx, who, inboxID, func(tx *gorm.DB, _ time.Time) error {
-		folders = nil
-		return tx.Raw(sqlFolders, inboxID).Scan(&folders).Error
+	err := q.removing(ctx, who, inboxID, func(tx *gorm.DB, _ time.Time) (err error) {
+		folders, err = db.Query(tx, db.Value[int64], sqlFolders, inboxID)
+		return err
 	})
 	for _, id := range folders {
 		if err != nil {
@@ -38,12 +39,12 @@ func (q *Queue) Remove(ctx context.Context, who string, inboxID int64) error {
 				return err
 			}
 			more = upTo != nil
-			return tx.Exec(sqlDeleteOnceUpTo, inboxID, upTo).Error
+			return db.Run(tx, sqlDeleteOnceUpTo, inboxID, upTo)
 		})
 	}
 	if err == nil {
 		err = q.removing(ctx, who, inboxID, func(tx *gorm.DB, _ time.Time) error {
-			return tx.Exec(sqlDeleteInbox, inboxID).Error
+			return db.Run(tx, sqlDeleteInbox, inboxID)
 		})
 	}
 	return wrap(err, "remove inbox %d", inboxID)
@@ -62,7 +63,7 @@ func (q *Queue) removing(ctx context.Context, who string, inboxID int64, f func(
 				return err
 			}
 		}
-		if err := tx.Exec(sqlNoCursors, inboxID).Error; err != nil {
+		if err := db.Run(tx, sqlNoCursors, inboxID); err != nil {
 			return err
 		}
 		return f(tx, now)
@@ -76,8 +77,8 @@ func (q *Queue) removing(ctx context.Context, who string, inboxID int64, f func(
 
 // erasePage deletes the ledger's rows of a folder between two UIDs, and their tasks.
 func erasePage(tx *gorm.DB, now time.Time, folderID, epoch int64, first, last uint32) error {
-	var ids []int64
-	if err := tx.Raw(sqlTasksBetween, folderID, epoch, first, last).Scan(&ids).Error; err != nil {
+	ids, err := db.Query(tx, db.Value[int64], sqlTasksBetween, folderID, epoch, first, last)
+	if err != nil {
 		return err
 	}
 	for part := range slices.Chunk(ids, portion) {
@@ -85,7 +86,7 @@ func erasePage(tx *gorm.DB, now time.Time, folderID, epoch int64, first, last ui
 			return err
 		}
 	}
-	return tx.Exec(sqlDeleteSeenBetween, folderID, epoch, first, last).Error
+	return db.Run(tx, sqlDeleteSeenBetween, folderID, epoch, first, last)
 }
 
 // erase deletes tasks with their part of the ledger. They still own the recipients that have the
@@ -108,7 +109,7 @@ func erase(tx *gorm.DB, now time.Time, ids []int64) error {
 	if err := giveUp(tx, given); err != nil {
 		return err
 	}
-	if err := tx.Exec(sqlForget, ids).Error; err != nil {
+	if err := db.Run(tx, sqlForget, ids); err != nil {
 		return err
 	}
 	return drop(tx, now, ids)

@@ -65,13 +65,13 @@ func (q *Queue) reserve(tx *gorm.DB, now time.Time, r tasks.Receipt, res tasks.R
 		return nil, err
 	}
 	id := t.Identity
-	return t.Deliveries, tx.Exec(sqlReserved, id.Fingerprint[:], t.Read, cut(id.MessageID), cut(id.Subject), cut(id.Sender),
-		storable(id.Date), id.Size, t.Revision, db.Cut(t.Route, 255), t.Priority, t.ID).Error
+	return t.Deliveries, db.Run(tx, sqlReserved, id.Fingerprint[:], t.Read, cut(id.MessageID), cut(id.Subject), cut(id.Sender),
+		storable(id.Date), id.Size, t.Revision, db.Cut(t.Route, 255), t.Priority, t.ID)
 }
 
 // identify records what message the task is of. The ledger knows it by its content from then on.
 func identify(tx *gorm.DB, t *tasks.Task, id tasks.Identity) error {
-	if err := tx.Exec(sqlReadSeen, id.Fingerprint[:], t.Identity.Fingerprint[:], t.ID).Error; err != nil {
+	if err := db.Run(tx, sqlReadSeen, id.Fingerprint[:], t.Identity.Fingerprint[:], t.ID); err != nil {
 		return err
 	}
 	t.Identity, t.Read = id, true
@@ -104,7 +104,7 @@ func redecide(tx *gorm.DB, now time.Time, r tasks.Receipt, t *tasks.Task, waitin
 	if err := giveUp(tx, given); err != nil {
 		return err
 	}
-	if err := tx.Exec(sqlDropDeliveries, t.ID, gone).Error; err != nil {
+	if err := db.Run(tx, sqlDropDeliveries, t.ID, gone); err != nil {
 		return err
 	}
 	return wake(tx, now, waiting, given)

@@ -40,7 +40,7 @@ func (q *Queue) expire(tx *gorm.DB, now time.Time, inboxIDs []int64, age time.Du
 
 // purge deletes tasks; the ledger keeps how they ended.
 func purge(tx *gorm.DB, now time.Time, as string, ids []int64) error {
-	if err := tx.Exec(sqlPurgedAs, as, ids).Error; err != nil {
+	if err := db.Run(tx, sqlPurgedAs, as, ids); err != nil {
 		return err
 	}
 	return drop(tx, now, ids)
@@ -49,10 +49,10 @@ func purge(tx *gorm.DB, now time.Time, as string, ids []int64) error {
 // drop deletes tasks and wakes the tasks that wait for their deliveries. Their rows in
 // monitored_emails_once stay.
 func drop(tx *gorm.DB, now time.Time, ids []int64) error {
-	if err := tx.Exec(sqlKeepOwned, ids).Error; err != nil {
+	if err := db.Run(tx, sqlKeepOwned, ids); err != nil {
 		return err
 	}
-	if err := tx.Exec(sqlDelete, ids).Error; err != nil {
+	if err := db.Run(tx, sqlDelete, ids); err != nil {
 		return err
 	}
 	waiting, err := waitingFor(tx, ids)
@@ -83,7 +83,7 @@ func (q *Queue) ExpireEvents(ctx context.Context, age time.Duration, limit int) 
 		if len(ids) == 0 {
 			return nil
 		}
-		return tx.Exec(sqlDeleteEvents, ids).Error
+		return db.Run(tx, sqlDeleteEvents, ids)
 	})
 	return len(ids), wrap(err, "delete old lines of the audit trail")
 }

@@ -157,9 +157,9 @@ func (r deliveryRow) delivery() tasks.Delivery {
 
 // onceRow is a row of monitored_emails_once.
 type onceRow struct {
-	Scope       int64  `gorm:"primaryKey;autoIncrement:false"`
-	Fingerprint []byte `gorm:"primaryKey"`
-	Recipient   string `gorm:"primaryKey"`
+	Scope       int64
+	Fingerprint []byte
+	Recipient   string
 	TaskID      int64
 }
 

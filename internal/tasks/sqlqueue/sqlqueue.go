@@ -62,8 +62,7 @@ func touched(now time.Time, args ...any) []any {
 }
 
 func event(tx *gorm.DB, at time.Time, taskID int64, worker, name, detail string) error {
-	_, err := db.Exec(tx, sqlEvent, taskID, at, db.Cut(worker, 255), name, cut(detail))
-	return err
+	return db.Run(tx, sqlEvent, taskID, at, db.Cut(worker, 255), name, cut(detail))
 }
 
 // noteOnce adds a line to the trail of a task, unless it is there already.

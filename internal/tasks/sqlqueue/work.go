@@ -99,7 +99,7 @@ func (q *Queue) Release(ctx context.Context, c tasks.Claim, reason string, delay
 			if err != nil || !waits {
 				return err
 			}
-			return tx.Exec(sqlPostpone, now.Add(tasks.WaitRecheck).UnixMicro(), c.Receipt.TaskID).Error
+			return db.Run(tx, sqlPostpone, now.Add(tasks.WaitRecheck).UnixMicro(), c.Receipt.TaskID)
 		},
 	})
 }
@@ -115,8 +115,8 @@ func (q *Queue) waits(tx *gorm.DB, ds []tasks.Delivery) (bool, error) {
 			ids = append(ids, d.DuplicateOf)
 		}
 	}
-	var owned []onceRow
-	if err := tx.Raw(q.db.Share(sqlOwnedBy), ids).Scan(&owned).Error; err != nil {
+	owned, err := db.Query(tx, (*onceRow).into, q.db.Share(sqlOwnedBy), ids)
+	if err != nil {
 		return false, err
 	}
 	s, err := progressOf(tx, ids, q.db.Share)
