@@ -39,21 +39,17 @@ func (s *Store) List(ctx context.Context) (all []Contact, err error) {
 }
 
 func list(tx *gorm.DB) ([]Contact, error) {
-	var rows []struct {
-		ID       int64
-		Name     string
-		Email    string
-		Keywords string
-		IsActive bool
+	type row struct {
+		Contact
+		keywords string
 	}
-	if err := tx.Raw(sqlList).Scan(&rows).Error; err != nil {
-		return nil, err
-	}
+	rows, err := db.Query(tx, func(r *row) []any { return []any{&r.ID, &r.Name, &r.Email, &r.keywords, &r.Active} }, sqlList)
 	all := make([]Contact, len(rows))
 	for i, r := range rows {
-		all[i] = Contact{r.ID, r.Name, r.Email, Keywords(r.Keywords), r.IsActive}
+		all[i] = r.Contact
+		all[i].Keywords = Keywords(r.keywords)
 	}
-	return all, nil
+	return all, err
 }
 
 // Plan returns what Put would do, and changes nothing. An *InvalidError holds all faults of the
@@ -91,9 +87,9 @@ func put(tx *gorm.DB, c Change) error {
 	n := c.New
 	switch {
 	case c.Old == nil:
-		return tx.Exec(sqlInsert, n.Name, n.Email, joined(n.Keywords), n.Active).Error
+		return db.Run(tx, sqlInsert, n.Name, n.Email, joined(n.Keywords), n.Active)
 	case !c.Old.same(n):
-		return tx.Exec(sqlUpdate, n.Name, n.Email, joined(n.Keywords), n.Active, n.ID).Error
+		return db.Run(tx, sqlUpdate, n.Name, n.Email, joined(n.Keywords), n.Active, n.ID)
 	}
 	return nil
 }
@@ -133,7 +129,7 @@ func (s *Store) Find(ctx context.Context, who string) (Contact, error) {
 // Remove deletes contacts. Decisions that were already made stay: a waiting message is still sent
 // to a removed contact.
 func (s *Store) Remove(ctx context.Context, ids ...int64) error {
-	err := s.db.Tx(ctx, func(tx *gorm.DB) error { return tx.Exec(sqlDelete, ids).Error })
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error { return db.Run(tx, sqlDelete, ids) })
 	if err != nil {
 		return fmt.Errorf("remove contacts: %w", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"postrider/internal/db"
 )
 
 // maxRecipients is how many recipients a digest lists; the rest is counted.
@@ -24,13 +26,13 @@ type Repeated struct {
 
 // repeatedRow is a row of sqlRepeated.
 type repeatedRow struct {
-	ID        int64
-	Recipient string
-	Since     int64 // microseconds since 1970
-	Bounces   int
-	Why       string
-	Suspended bool
-	Told      dbTime // the Since that was reported last
+	Repeated
+	since int64  // microseconds since 1970
+	told  dbTime // the Since that was reported last
+}
+
+func (r *repeatedRow) into() []any {
+	return []any{&r.ID, &r.Recipient, &r.since, &r.Bounces, &r.Why, &r.Suspended, &r.told}
 }
 
 // addRepeated reads the recipients that were not reported to a channel yet.
@@ -38,14 +40,14 @@ func (n *News) addRepeated(tx *gorm.DB, ch channel, on []Kind) error {
 	if !slices.Contains(on, RecipientBounces) {
 		return nil
 	}
-	var rows []repeatedRow
-	if err := tx.Raw(sqlRepeated, ch.key).Scan(&rows).Error; err != nil {
+	rows, err := db.Query(tx, (*repeatedRow).into, sqlRepeated, ch.key)
+	if err != nil {
 		return fmt.Errorf("in the table suspended_recipients: %w", err)
 	}
 	for _, r := range rows {
-		since := time.UnixMicro(r.Since).UTC()
-		if !since.Equal(r.Told.at) {
-			n.Recipients = append(n.Recipients, Repeated{r.ID, r.Recipient, since, r.Bounces, r.Why, r.Suspended})
+		r.Since = time.UnixMicro(r.since).UTC()
+		if !r.Since.Equal(r.told.at) {
+			n.Recipients = append(n.Recipients, r.Repeated)
 		}
 	}
 	return nil

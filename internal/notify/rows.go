@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"database/sql/driver"
 	"fmt"
 	"slices"
 	"time"
@@ -17,15 +16,21 @@ type (
 	}
 	outageRow struct {
 		ID          int64
-		Address     string `gorm:"column:email_address"`
+		Address     string
 		FailedScans int
 		LastError   string
 		LoginNeeded bool
-		Since       dbTime `gorm:"column:outage_since"`
-		Until       dbTime `gorm:"column:outage_until"`
+		Since       dbTime
+		Until       dbTime
 		Told        dbTime // the Outage.at that was reported last
 	}
 )
+
+func (r *endingRow) into() []any { return []any{&r.ID, &r.Status, &r.FinishedAt, &r.Told} }
+
+func (r *outageRow) into() []any {
+	return []any{&r.ID, &r.Address, &r.FailedScans, &r.LastError, &r.LoginNeeded, &r.Since, &r.Until, &r.Told}
+}
 
 // dbTime is a time in the database. SQLite stores any value that somebody writes there by hand.
 type dbTime struct {
@@ -43,9 +48,6 @@ func (t *dbTime) Scan(v any) error {
 	}
 	return nil
 }
-
-// Value implements driver.Valuer. Without it, gorm treats the field as another table.
-func (t dbTime) Value() (driver.Value, error) { return t.at, nil }
 
 // addEnding adds a row to the news. A damaged row is not added: it would be reported again and
 // again.

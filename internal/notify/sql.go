@@ -20,7 +20,7 @@ WHERE t.inbox_id IN ? AND t.status IN ? AND (n.ref_id IS NULL OR n.at <> t.finis
 
 	// Served by monitored_emails_arrivals_inbox, and the primary key of monitored_emails_told.
 	sqlBounced = `
-SELECT a.task_id AS id, a.reported_at AS finished_at, n.at AS told FROM monitored_emails_arrivals a
+SELECT a.task_id AS id, a.status, a.reported_at AS finished_at, n.at AS told FROM monitored_emails_arrivals a
 LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'bounce' AND n.ref_id = a.task_id
 WHERE a.inbox_id IN ? AND a.status = 'bounced' AND (n.ref_id IS NULL OR a.reported_at > n.at) ORDER BY a.task_id, a.reported_at`
 

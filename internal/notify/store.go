@@ -99,13 +99,13 @@ func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err
 		if news.At, err = s.db.Now(tx); err != nil {
 			return err
 		}
-		var inboxes []int64
-		if err := tx.Raw(sqlInboxes).Scan(&inboxes).Error; err != nil || len(inboxes) == 0 {
+		inboxes, err := db.Query(tx, db.Value[int64], sqlInboxes)
+		if err != nil || len(inboxes) == 0 {
 			return err
 		}
 		if len(statuses) > 0 {
-			var rows []endingRow
-			if err := tx.Raw(sqlEndings, ch.key, inboxes, statuses).Scan(&rows).Error; err != nil {
+			rows, err := db.Query(tx, (*endingRow).into, sqlEndings, ch.key, inboxes, statuses)
+			if err != nil {
 				return fmt.Errorf("in the table monitored_emails_tasks: %w", err)
 			}
 			for _, r := range rows {
@@ -113,8 +113,8 @@ func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err
 			}
 		}
 		if slices.Contains(on, Bounced) {
-			var rows []endingRow
-			if err := tx.Raw(sqlBounced, ch.key, inboxes).Scan(&rows).Error; err != nil {
+			rows, err := db.Query(tx, (*endingRow).into, sqlBounced, ch.key, inboxes)
+			if err != nil {
 				return fmt.Errorf("in the table monitored_emails_arrivals: %w", err)
 			}
 			for _, r := range rows {
@@ -124,8 +124,8 @@ func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err
 		if err := news.addRepeated(tx, ch, on); err != nil || !slices.ContainsFunc(on, Kind.ofInbox) {
 			return err
 		}
-		var rows []outageRow
-		if err := tx.Raw(sqlOutages, ch.key).Scan(&rows).Error; err != nil {
+		rows, err := db.Query(tx, (*outageRow).into, sqlOutages, ch.key)
+		if err != nil {
 			return fmt.Errorf("in the table monitored_emails: %w", err)
 		}
 		for _, r := range rows {
@@ -191,7 +191,7 @@ func (s *Store) acquire(ctx context.Context, ch channel, c Config) (mine bool, e
 			return err
 		}
 		mine = true
-		return tx.Exec(sqlHold, c.Worker, now.UnixMicro(), ch.key).Error
+		return db.Run(tx, sqlHold, c.Worker, now.UnixMicro(), ch.key)
 	})
 	if err != nil {
 		return false, fmt.Errorf("check whether a failure notice to %s is due: %w", ch, err)
@@ -210,61 +210,49 @@ var errTaken = errors.New("another run holds the lease")
 // renew renews the lease of the channel, or returns errTaken.
 func (s *Store) renew(ctx context.Context, ch channel, worker string) error {
 	return s.update(ctx, ch, func(tx *gorm.DB, now time.Time) error {
-		res := tx.Exec(sqlRenew, now.UnixMicro(), ch.key, worker)
-		if res.Error == nil && res.RowsAffected == 0 {
+		matched, err := db.Exec(tx, sqlRenew, now.UnixMicro(), ch.key, worker)
+		if err == nil && matched == 0 {
 			return errTaken
 		}
-		return res.Error
+		return err
 	})
 }
 
 func (s *Store) release(ctx context.Context, ch channel, worker string) error {
-	return s.update(ctx, ch, func(tx *gorm.DB, _ time.Time) error { return tx.Exec(sqlLetGo, ch.key, worker).Error })
+	return s.update(ctx, ch, func(tx *gorm.DB, _ time.Time) error { return db.Run(tx, sqlLetGo, ch.key, worker) })
 }
 
 func (s *Store) failed(ctx context.Context, ch channel, worker string, why error) error {
 	return s.update(ctx, ch, func(tx *gorm.DB, now time.Time) error {
-		return tx.Exec(sqlFailed, now.UnixMicro(), db.Cut(why.Error(), maxError), ch.key, worker).Error
+		return db.Run(tx, sqlFailed, now.UnixMicro(), db.Cut(why.Error(), maxError), ch.key, worker)
 	})
-}
-
-// toldRow is a row of monitored_emails_told.
-type toldRow struct {
-	Channel string `gorm:"primaryKey"`
-	Kind    string `gorm:"primaryKey"`
-	RefID   int64  `gorm:"primaryKey;autoIncrement:false"`
-	At      time.Time
 }
 
 // reported records the news as reported, also when another run has taken the lease over.
 func (s *Store) reported(ctx context.Context, ch channel, worker string, news News) error {
-	var rows []toldRow
+	var rows [][]any
 	for _, t := range news.Tasks {
-		rows = append(rows, toldRow{ch.key, "task", t.ID, t.FinishedAt.UTC()})
+		rows = append(rows, []any{ch.key, "task", t.ID, t.FinishedAt.UTC()})
 	}
 	for _, t := range news.Bounces {
-		rows = append(rows, toldRow{ch.key, "bounce", t.ID, t.FinishedAt.UTC()})
+		rows = append(rows, []any{ch.key, "bounce", t.ID, t.FinishedAt.UTC()})
 	}
 	for _, o := range news.Outages {
-		rows = append(rows, toldRow{ch.key, "inbox", o.ID, o.at().UTC()})
+		rows = append(rows, []any{ch.key, "inbox", o.ID, o.at().UTC()})
 	}
 	for _, r := range news.Recipients {
-		rows = append(rows, toldRow{ch.key, "recipient", r.ID, r.Since})
+		rows = append(rows, []any{ch.key, "recipient", r.ID, r.Since})
 	}
 	return s.update(ctx, ch, func(tx *gorm.DB, now time.Time) error {
-		err := tx.Table(tableTold).Clauses(clause.OnConflict{
-			Columns:   []clause.Column{{Name: "channel"}, {Name: "kind"}, {Name: "ref_id"}},
-			DoUpdates: clause.AssignmentColumns([]string{"at"}),
-		}).CreateInBatches(&rows, 200).Error
-		if err != nil {
+		if err := db.Upsert(tx, tableTold, "channel, kind, ref_id", "at", rows); err != nil {
 			return err
 		}
 		for _, orphans := range []string{sqlForgetTasks, sqlForgetInboxes, sqlForgetRecipients} {
-			if err := tx.Exec(orphans).Error; err != nil {
+			if err := db.Run(tx, orphans); err != nil {
 				return err
 			}
 		}
-		return tx.Exec(sqlTold, now.UnixMicro(), ch.key, worker).Error
+		return db.Run(tx, sqlTold, now.UnixMicro(), ch.key, worker)
 	})
 }
 
