@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
@@ -193,7 +192,7 @@ func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error
 		return nil, err
 	}
 	conn, err := d.login(ctx, in, password, token)
-	if e := new(imapsrc.Error); errors.As(err, &e) && (e.Kind == imapsrc.KindAuth || e.Kind == imapsrc.KindExpired) {
+	if kind := imapsrc.KindOf(err); kind == imapsrc.KindAuth || kind == imapsrc.KindExpired {
 		d.services.inboxes.Refused(in)
 	}
 	return conn, err

@@ -164,8 +164,7 @@ func refusal(err error) bool {
 }
 
 func ofKind(err error, kinds ...imapsrc.Kind) bool {
-	var e *imapsrc.Error
-	return errors.As(err, &e) && slices.Contains(kinds, e.Kind)
+	return slices.Contains(kinds, imapsrc.KindOf(err))
 }
 
 // fail ends jobs that met an error of the server. What it does not end is given back by work.

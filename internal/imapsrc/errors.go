@@ -88,6 +88,22 @@ func (e *Error) Brief() string {
 	return strings.TrimPrefix(e.Error(), "imap "+e.Host+": ")
 }
 
+// KindOf is the Kind of an error; "" when err is nil or no *Error.
+func KindOf(err error) Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
+	return ""
+}
+
+// BackOffOf is the BackOff of an error; 0 when err is nil or no *Error.
+func BackOffOf(err error) time.Duration {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.BackOff
+	}
+	return 0
+}
+
 // answer is a server's status response, cleaned for printing.
 type answer string
 
@@ -222,15 +238,6 @@ func throttled(status *imap.Error) bool {
 
 // LongestBackOff is how long a server is left alone at most because it asked for that.
 const LongestBackOff = time.Hour
-
-// BackOffOf is the BackOff of an error.
-func BackOffOf(err error) time.Duration {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.BackOff
-	}
-	return 0
-}
 
 // backOff reads Exchange's hint: "Suggested Backoff Time: 299961 milliseconds".
 func backOff(text string) time.Duration {

@@ -49,8 +49,7 @@ func (c *Conn) newToken(ctx context.Context, refused string) error {
 // been revoked, or the clocks may differ.
 func (c *Conn) bearerLogin(ctx context.Context) error {
 	err := c.tryToken(ctx)
-	var e *Error
-	if !errors.As(err, &e) || e.Kind != KindAuth || !c.presented {
+	if KindOf(err) != KindAuth || !c.presented {
 		return err
 	}
 	refused := c.token

@@ -31,11 +31,6 @@ func lookAt(ctx context.Context, src Source, uid uint32) (first *FirstMessage, e
 	return first, err
 }
 
-func missing(err error) bool {
-	var e *imapsrc.Error
-	return errors.As(err, &e) && e.Kind == imapsrc.KindNoFolder
-}
-
 // deleted reports whether err is that the server has no folder of that name.
 func deleted(err error) bool {
 	var e *imapsrc.Error

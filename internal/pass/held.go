@@ -81,8 +81,7 @@ func (h *Held) busy(b *inbox.Busy) {
 // besideScan is an error of the deliverer, unless it is that the server takes no second connection:
 // the run that scans has one.
 func (h *Held) besideScan(err error) error {
-	var e *imapsrc.Error
-	if errors.As(err, &e) && (e.Kind == imapsrc.KindLimit || e.Kind == imapsrc.KindInUse || e.BackOff > 0) {
+	if kind := imapsrc.KindOf(err); kind == imapsrc.KindLimit || kind == imapsrc.KindInUse || imapsrc.BackOffOf(err) > 0 {
 		h.log.Info("the server takes no second connection", "error", err)
 		return nil
 	}

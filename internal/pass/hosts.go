@@ -2,7 +2,6 @@ package pass
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -95,10 +94,9 @@ func (h *hosts) tried(name, address string, err error, interrupted bool) {
 	defer h.ended.Broadcast()
 	s := h.servers[name]
 	s.trying--
-	var e *imapsrc.Error
 	switch {
 	case interrupted:
-	case !errors.As(err, &e) || e.Kind != imapsrc.KindNetwork:
+	case imapsrc.KindOf(err) != imapsrc.KindNetwork:
 		if !s.left() {
 			s.failures = 0
 		}

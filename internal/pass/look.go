@@ -86,7 +86,7 @@ func Look(ctx context.Context, dial Dial, in inbox.Inbox) InboxCheck {
 		}
 		fc, err := lookInto(ctx, src, f, in.Start)
 		if err != nil {
-			fc.Error, fc.Missing = text.Brief(err), missing(err)
+			fc.Error, fc.Missing = text.Brief(err), imapsrc.KindOf(err) == imapsrc.KindNoFolder
 		}
 		check.Watched = append(check.Watched, fc)
 	}

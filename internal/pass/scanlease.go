@@ -74,7 +74,7 @@ func (l *scanLease) hold(ctx context.Context, log *slog.Logger, work func(contex
 			log.Warn("the server asked clients to back off; no run connects to this inbox for that time", "pause", end.Pause)
 		}
 		if end.Interrupted = ctx.Err() != nil; !end.Interrupted {
-			end.Failure, end.LoginNeeded = errText(err), loginNeeded(err)
+			end.Failure, end.LoginNeeded = errText(err), imapsrc.KindOf(err) == imapsrc.KindLogin
 		}
 		err = errors.Join(err, l.leases.FinishScan(context.WithoutCancel(ctx), l.by, end))
 	}
@@ -103,12 +103,6 @@ func (l *scanLease) renewing(ctx context.Context, log *slog.Logger, work func(co
 		return context.Cause(held)
 	}
 	return err
-}
-
-// loginNeeded reports whether a person has to log in to the inbox.
-func loginNeeded(err error) bool {
-	var e *imapsrc.Error
-	return errors.As(err, &e) && e.Kind == imapsrc.KindLogin
 }
 
 func errText(err error) string {

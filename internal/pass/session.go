@@ -228,8 +228,7 @@ func (s *session) close() {
 
 // lost reports whether err means that there is no connection, or one in an unknown state.
 func lost(err error) bool {
-	var failed *dialError
-	if errors.As(err, &failed) {
+	if errors.As(err, new(*dialError)) {
 		return true
 	}
 	var e *imapsrc.Error

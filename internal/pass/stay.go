@@ -72,9 +72,6 @@ func (h *Held) Totals() Counters { return h.tally.report().Counters }
 // OfInbox reports whether an error is that of one inbox, its account or its server, and not of what
 // all inboxes share: the database, the disk.
 func OfInbox(err error) bool {
-	var dial *dialError
-	var server *imapsrc.Error
-	var paused *PausedError
-	return errors.As(err, &dial) || errors.As(err, &server) || errors.As(err, &paused) || errors.Is(err, errTakenOver) ||
-		errors.Is(err, errEpoch) || errors.Is(err, errNotConnected) || errors.Is(err, inbox.ErrRemoved)
+	return errors.As(err, new(*dialError)) || errors.As(err, new(*imapsrc.Error)) || errors.As(err, new(*PausedError)) ||
+		errors.Is(err, errTakenOver) || errors.Is(err, errEpoch) || errors.Is(err, errNotConnected) || errors.Is(err, inbox.ErrRemoved)
 }

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -55,8 +54,7 @@ func (d *Dials) Through(dial Dial) Dial {
 			return nil, err
 		}
 		src, err := dial(ctx, in)
-		e := new(imapsrc.Error)
-		reached := !errors.As(err, &e) || e.Kind != imapsrc.KindNetwork
+		reached := imapsrc.KindOf(err) != imapsrc.KindNetwork
 		d.remember(server(in), reached, err)
 		leave(reached)
 		return src, err

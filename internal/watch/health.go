@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -69,11 +68,11 @@ func (h *health) report() pass.InboxReport {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := pass.InboxReport{Email: h.in.Address}
-	switch e := new(imapsrc.Error); {
+	switch {
 	case !h.known:
 		r.Busy = "not known yet"
 	case h.err == nil:
-	case errors.As(h.err, &e) && e.Kind == imapsrc.KindNetwork:
+	case imapsrc.KindOf(h.err) == imapsrc.KindNetwork:
 		r.Left = server(*h.in)
 		fallthrough
 	default:

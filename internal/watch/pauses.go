@@ -59,7 +59,7 @@ func (p *pauses) shared(random func() float64) time.Duration {
 func (p *pauses) lost(err error, random func() float64) time.Duration {
 	p.losses++
 	pause := time.Duration(random() * float64(whenLost.nth(p.losses-1)))
-	if g, ok := byKind[kindOf(err)]; ok {
+	if g, ok := byKind[imapsrc.KindOf(err)]; ok {
 		pause = around(g.first, random)
 	}
 	return max(pause, hint(err, random))
@@ -68,7 +68,7 @@ func (p *pauses) lost(err error, random func() float64) time.Duration {
 // failed is the pause after a visit that failed.
 func (p *pauses) failed(err error, random func() float64) time.Duration {
 	p.failures++
-	g, ok := byKind[kindOf(err)]
+	g, ok := byKind[imapsrc.KindOf(err)]
 	if !ok {
 		g = byDefault
 	}
@@ -90,13 +90,6 @@ func hint(err error, random func() float64) time.Duration {
 // around is a time from half to one and a half of d.
 func around(d time.Duration, random func() float64) time.Duration {
 	return time.Duration((0.5 + random()) * float64(d))
-}
-
-func kindOf(err error) imapsrc.Kind {
-	if e := new(imapsrc.Error); errors.As(err, &e) {
-		return e.Kind
-	}
-	return ""
 }
 
 // RelayAgain is how long nothing is handed to a relay after its nth fault in a row.
