@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -123,38 +122,6 @@ func parseSince(s string, now time.Time) (time.Duration, error) {
 		return 0, usage(fmt.Errorf("--since is %q; write it like 90d or 36h, up to 65535d, or as a day that has begun, YYYY-MM-DD", s))
 	}
 	return d, nil
-}
-
-// complete sets the completion of a flag. It fails only for a flag that does not exist.
-func complete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
-	_ = c.RegisterFlagCompletionFunc(flag, f)
-}
-
-// addresses completes the addresses of inboxes. It answers within a second or not at all.
-func (a *app) addresses(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
-	defer cancel()
-	var out []string
-	err := a.with(ctx, func(s *services) error {
-		boxes, err := s.inboxes.List(ctx, false)
-		for _, in := range boxes {
-			out = append(out, cobra.CompletionWithDesc(in.Address, cmp.Or(in.Description, in.Host)))
-		}
-		return err
-	})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return out, cobra.ShellCompDirectiveNoFileComp
-}
-
-// routeNames completes the names of routes.
-func (a *app) routeNames(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	cfg, err := a.loadConfig(c.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return (&services{cfg: cfg}).routeNames(), cobra.ShellCompDirectiveNoFileComp
 }
 
 // with runs f with the configuration read and the database open.

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"postrider/internal/inbox"
 	"postrider/internal/tasks"
 	"postrider/internal/text"
 )
@@ -15,42 +17,77 @@ import (
 // completeTasks is how many tasks the shell offers.
 const completeTasks = 50
 
+// complete sets the completion of a flag. It fails only for a flag that does not exist.
+func complete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
+	_ = c.RegisterFlagCompletionFunc(flag, f)
+}
+
 // values completes the fixed values of a flag.
 func values(c *cobra.Command, flag string, all ...string) {
 	complete(c, flag, cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// completeFolders completes the names of folders that inboxes have. It answers within a second or not
-// at all.
-func (a *app) completeFolders(c *cobra.Command, _ []string, _ string) (out []string, _ cobra.ShellCompDirective) {
+// routeNames completes the names of routes.
+func (a *app) routeNames(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	cfg, err := a.loadConfig(c.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return (&services{cfg: cfg}).routeNames(), cobra.ShellCompDirectiveNoFileComp
+}
+
+// stored completes what is in the database. It answers within a second or not at all.
+func (a *app) stored(c *cobra.Command, list func(context.Context, *services) ([]string, error)) (out []string, _ cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
 	defer cancel()
-	err := a.with(ctx, func(s *services) error {
-		boxes, err := s.inboxes.List(ctx, false)
-		for _, in := range boxes {
-			for _, f := range in.Folders {
-				if !slices.Contains(out, f.Name) {
-					out = append(out, f.Name)
-				}
-			}
-		}
+	err := a.with(ctx, func(s *services) (err error) {
+		out, err = list(ctx, s)
 		return err
 	})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	slices.Sort(out)
 	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
-// taskIDs completes the IDs of the newest tasks in these states; without states of all. It answers
-// within a second or not at all.
+// addresses completes the addresses of inboxes.
+func (a *app) addresses(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.stored(c, func(ctx context.Context, s *services) (out []string, _ error) {
+		boxes, err := s.inboxes.List(ctx, false)
+		for _, in := range boxes {
+			out = append(out, cobra.CompletionWithDesc(in.Address, cmp.Or(in.Description, in.Host)))
+		}
+		return out, err
+	})
+}
+
+// labels completes the labels that inboxes have.
+func (a *app) labels(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.stored(c, func(ctx context.Context, s *services) ([]string, error) {
+		boxes, err := s.inboxes.List(ctx, false)
+		return inbox.LabelsOf(boxes), err
+	})
+}
+
+// completeFolders completes the names of folders that inboxes have.
+func (a *app) completeFolders(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return a.stored(c, func(ctx context.Context, s *services) (out []string, _ error) {
+		boxes, err := s.inboxes.List(ctx, false)
+		for _, in := range boxes {
+			for _, f := range in.Folders {
+				out = append(out, f.Name)
+			}
+		}
+		slices.Sort(out)
+		return slices.Compact(out), err
+	})
+}
+
+// taskIDs completes the IDs of the newest tasks in these states; without states of all.
 func (a *app) taskIDs(states ...tasks.Status) cobra.CompletionFunc {
-	return func(c *cobra.Command, given []string, _ string) (out []string, _ cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(c.Context(), time.Second)
-		defer cancel()
-		err := a.with(ctx, func(s *services) error {
-			return s.queue.List(ctx, tasks.Filter{Statuses: states, Limit: completeTasks}, func(t tasks.Task) error {
+	return func(c *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ids, directive := a.stored(c, func(ctx context.Context, s *services) (out []string, _ error) {
+			err := s.queue.List(ctx, tasks.Filter{Statuses: states, Limit: completeTasks}, func(t tasks.Task) error {
 				id := strconv.FormatInt(t.ID, 10)
 				if !slices.Contains(given, id) {
 					what := string(t.Status) + ": " + text.Cut(text.Line(t.Identity.Subject), 40)
@@ -58,10 +95,8 @@ func (a *app) taskIDs(states ...tasks.Status) cobra.CompletionFunc {
 				}
 				return nil
 			})
+			return out, err
 		})
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		return ids, directive | cobra.ShellCompDirectiveKeepOrder
 	}
 }
