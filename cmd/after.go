@@ -116,29 +116,16 @@ func (s *services) actOn(ctx context.Context) (stop func()) {
 		return func() {} // dial has the same error for each inbox
 	}
 	active := func(ctx context.Context) ([]inbox.Inbox, error) { return s.inboxes.List(ctx, true) }
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(actEvery)
-		defer tick.Stop()
-		known := false // an error of the database is logged once
-		for {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
-			err := w.Begin(ctx, active)
-			if err != nil && !known && ctx.Err() == nil {
-				s.log.Error("cannot read the actions on the servers from the database; trying again", "error", err)
-			}
-			known = err != nil
+	known := false // an error of the database is logged once
+	end := tasks.Every(ctx, actEvery, func(ctx context.Context) {
+		err := w.Begin(ctx, active)
+		if err != nil && !known && ctx.Err() == nil {
+			s.log.Error("cannot read the actions on the servers from the database; trying again", "error", err)
 		}
-	}()
+		known = err != nil
+	})
 	return func() {
-		cancel()
-		<-done
+		end()
 		_ = w.Wait() // what is under way is released; the next process does it
 	}
 }

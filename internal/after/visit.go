@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"postrider/internal/inbox"
 	"postrider/internal/outbox"
+	"postrider/internal/tasks"
 )
 
 // visit is the work on one inbox.
@@ -62,22 +62,7 @@ func (v *visit) active(ctx context.Context) (bool, error) {
 // hold renews the leases of claims until stop is called. Whether they were lost is found out by
 // still.
 func (v *visit) hold(ctx context.Context, claims []outbox.Claim) (stop func()) {
-	over := make(chan struct{})
-	var renewing sync.WaitGroup
-	renewing.Go(func() {
-		tick := time.NewTicker(v.worker.Lease / 3)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				_, _ = v.worker.Outbox.Extend(ctx, v.worker.Lease, claims...)
-			case <-over:
-				return
-			}
-		}
+	return tasks.Every(ctx, v.worker.Lease/3, func(context.Context) { // stop waits for a renewal, and does not end it
+		_, _ = v.worker.Outbox.Extend(ctx, v.worker.Lease, claims...)
 	})
-	return func() {
-		close(over)
-		renewing.Wait()
-	}
 }

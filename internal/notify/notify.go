@@ -18,7 +18,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"postrider/internal/forward"
@@ -192,25 +191,13 @@ func (n *Notifier) record(ctx context.Context, ch channel, news News, err error)
 // another reason is tried again later.
 func (n *Notifier) hold(ctx context.Context, ch channel) (held context.Context, stop func()) {
 	held, lose := context.WithCancelCause(ctx)
-	over := make(chan struct{})
-	var renewing sync.WaitGroup
-	renewing.Go(func() {
-		tick := time.NewTicker(n.Config.lease() / 3)
-		defer tick.Stop()
-		for {
-			select {
-			case <-over:
-				return
-			case <-tick.C:
-			}
-			err := n.Store.renew(context.WithoutCancel(ctx), ch, n.Config.Worker)
-			if errors.Is(err, errTaken) {
-				lose(err)
-				return
-			}
+	after := context.WithoutCancel(ctx)
+	end := tasks.Every(after, n.Config.lease()/3, func(context.Context) {
+		if err := n.Store.renew(after, ch, n.Config.Worker); errors.Is(err, errTaken) {
+			lose(err)
 		}
 	})
-	return held, func() { close(over); renewing.Wait(); lose(nil) }
+	return held, func() { end(); lose(nil) }
 }
 
 // maxDelivery limits the hook, and the time until the relay has accepted MAIL.

@@ -7,6 +7,7 @@ import (
 
 	"postrider/internal/inbox"
 	"postrider/internal/limits"
+	"postrider/internal/tasks"
 )
 
 // gate says whether anything may be handed to the relay now.
@@ -143,7 +144,7 @@ func (p *Pass) keepLimits(ctx context.Context) (stop func()) {
 			p.Log.Warn("could not record how much of smtp.limits was used; recipients count for longer than they should", "error", err)
 		}
 	}
-	stopRenewing := every(after, p.Config.Lease/3, func(ctx context.Context) { warn(p.Limits.Renew(ctx)) })
+	stopRenewing := tasks.Every(after, p.Config.Lease/3, func(ctx context.Context) { warn(p.Limits.Renew(ctx)) })
 	return func() {
 		stopRenewing()
 		warn(p.Limits.Flush(after))

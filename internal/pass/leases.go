@@ -63,7 +63,7 @@ func (l *leases) receipts() []tasks.Receipt {
 // keep renews until stop is called. A renewal that fails is tried again at the next turn: until
 // another worker claims the task, its receipt stays good.
 func (l *leases) keep(ctx context.Context) (stop func()) {
-	return every(ctx, l.lease/3, func(ctx context.Context) {
+	return tasks.Every(ctx, l.lease/3, func(ctx context.Context) {
 		receipts := l.receipts()
 		if len(receipts) == 0 {
 			return
@@ -76,24 +76,4 @@ func (l *leases) keep(ctx context.Context) (stop func()) {
 			l.drop(r)
 		}
 	})
-}
-
-// every calls f at each turn of the interval until stop is called, which waits for a call under
-// way.
-func every(ctx context.Context, interval time.Duration, f func(context.Context)) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		ticker := time.NewTicker(interval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				f(ctx)
-			}
-		}
-	})
-	return func() { cancel(); wg.Wait() }
 }

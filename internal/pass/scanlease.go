@@ -89,7 +89,7 @@ func (l *scanLease) hold(ctx context.Context, log *slog.Logger, work func(contex
 func (l *scanLease) renewing(ctx context.Context, log *slog.Logger, work func(context.Context) error) error {
 	held, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := every(context.WithoutCancel(ctx), l.ttl/3, func(ctx context.Context) {
+	stop := tasks.Every(context.WithoutCancel(ctx), l.ttl/3, func(ctx context.Context) {
 		switch err := l.leases.RenewScan(ctx, l.by, l.ttl); {
 		case scanLost(err):
 			cancel(err)
