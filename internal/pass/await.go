@@ -38,11 +38,11 @@ func (s *session) await(ctx context.Context, d, poll time.Duration) (arrived boo
 		d = min(d, poll)
 	}
 	if folder == "" { // nothing was scanned: the inbox was disabled at the last visit
-		sleep(ctx, min(d, poll))
+		Sleep(ctx, min(d, poll))
 		return ctx.Err() == nil, nil
 	}
 	if !idles {
-		sleep(ctx, d)
+		Sleep(ctx, d)
 	} else if arrived, err = s.idle(ctx, folder, d); arrived || err != nil {
 		return arrived, err
 	}
@@ -134,7 +134,8 @@ func (s *session) idles(ctx context.Context) (idles bool) {
 	return s.src == nil || s.src.Idles()
 }
 
-func sleep(ctx context.Context, d time.Duration) {
+// Sleep waits for d, or until ctx ends.
+func Sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -47,7 +47,7 @@ func newHosts(log *slog.Logger) *hosts {
 
 // dial connects to the server of an inbox, unless that server was left.
 func (h *hosts) dial(ctx context.Context, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (Source, error)) (Source, error) {
-	name := serverOf(in)
+	name := ServerOf(in)
 	if err := h.try(name, in.Address); err != nil {
 		return nil, err
 	}
@@ -56,8 +56,8 @@ func (h *hosts) dial(ctx context.Context, in inbox.Inbox, dial func(context.Cont
 	return src, err
 }
 
-// serverOf is the server of an inbox, as host:port in lower case.
-func serverOf(in inbox.Inbox) string { return strings.ToLower(in.HostPort()) }
+// ServerOf is the server of an inbox, as host:port in lower case.
+func ServerOf(in inbox.Inbox) string { return strings.ToLower(in.HostPort()) }
 
 // try returns an error when the server was left. While it is in doubt, it waits for those who try
 // already.

@@ -115,7 +115,7 @@ func (pr *Process) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
 		level := pr.pass.failure()
 		if pr.hosts.names(in.Address) {
 			level = slog.LevelInfo
-			h.tally.change(func(r *InboxReport) { r.Left = serverOf(in) })
+			h.tally.change(func(r *InboxReport) { r.Left = ServerOf(in) })
 		}
 		h.log.Log(ctx, level, "the inbox failed", "error", err)
 	}

@@ -3,7 +3,6 @@ package watch
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -49,20 +48,17 @@ type Dial func(ctx context.Context, in inbox.Inbox) (pass.Source, error)
 // Through is dial within the limits.
 func (d *Dials) Through(dial Dial) Dial {
 	return func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
-		leave, err := d.Enter(ctx, server(in))
+		leave, err := d.Enter(ctx, pass.ServerOf(in))
 		if err != nil {
 			return nil, err
 		}
 		src, err := dial(ctx, in)
 		reached := imapsrc.KindOf(err) != imapsrc.KindNetwork
-		d.remember(server(in), reached, err)
+		d.remember(pass.ServerOf(in), reached, err)
 		leave(reached)
 		return src, err
 	}
 }
-
-// server names the server of an inbox.
-func server(in inbox.Inbox) string { return strings.ToLower(in.HostPort()) }
 
 // Enter waits until a connection to a server may be opened. Leave has to be called when that is
 // over, and whether the server could be reached.

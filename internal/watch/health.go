@@ -73,7 +73,7 @@ func (h *health) report() pass.InboxReport {
 		r.Busy = "not known yet"
 	case h.err == nil:
 	case imapsrc.KindOf(h.err) == imapsrc.KindNetwork:
-		r.Left = server(*h.in)
+		r.Left = pass.ServerOf(*h.in)
 		fallthrough
 	default:
 		r.Error = text.Error(h.err)

@@ -78,7 +78,7 @@ func (k *keeper) deliver() {
 
 // visit visits the inbox, and then waits or pauses.
 func (k *keeper) visit(ctx context.Context) step {
-	sleep(ctx, apart-time.Since(k.began))
+	pass.Sleep(ctx, apart-time.Since(k.began))
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (k *keeper) visit(ctx context.Context) step {
 // pause is a pause before the next visit.
 func (k *keeper) pause(d time.Duration) step {
 	return func(ctx context.Context) step {
-		sleep(ctx, d)
+		pass.Sleep(ctx, d)
 		return k.visit
 	}
 }
@@ -165,14 +165,5 @@ func (k *keeper) recover(pause time.Duration) step {
 		defer k.reached.Store(false)
 		_, err := k.held.Await(ctx, pass.Patience{Idle: pause, Poll: min(pause, k.patience.Poll)})
 		return k.afterWait(ctx, err)
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }
