@@ -160,13 +160,10 @@ const enough = 5
 
 func sentence(about []statement) string {
 	var parts []string
-	for _, s := range about[:min(len(about), enough)] {
+	for _, s := range about {
 		parts = append(parts, fmt.Sprintf("task %d %s: %s", s.task, s.arrival.Status, s.arrival.Line(s.recipient)))
 	}
-	if n := len(about) - enough; n > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more", n))
-	}
-	return strings.Join(parts, "; ")
+	return strings.Join(text.Some(parts, enough), "; ")
 }
 
 // nothing returns what an unused report says.

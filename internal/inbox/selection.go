@@ -149,10 +149,7 @@ func LabelsOf(boxes []Inbox) []string {
 func some(labels []string) string {
 	const few = 10
 	labels = keep(labels, func(label string) bool { return strings.Contains(label, "=") })
-	if len(labels) > few {
-		return fmt.Sprintf("%s and %d more", strings.Join(labels[:few], ", "), len(labels)-few)
-	}
-	return strings.Join(labels, ", ")
+	return strings.Join(text.Some(labels, few), ", ")
 }
 
 func addresses(boxes []Inbox) []string {

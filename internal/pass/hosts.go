@@ -130,11 +130,7 @@ func (h *hosts) report(ctx context.Context, level slog.Level) {
 			continue
 		}
 		slices.Sort(s.rest)
-		list := s.rest
-		if more := len(list) - maxNamed; more > 0 {
-			list = append(slices.Clone(list[:maxNamed]), fmt.Sprintf("and %d more", more))
-		}
 		h.log.Log(ctx, level, "the server cannot be reached; its remaining inboxes are skipped in this pass", "server", name,
-			"inboxes", strings.Join(list, ", "), "error", s.why)
+			"inboxes", strings.Join(text.Some(s.rest, maxNamed), ", "), "error", s.why)
 	}
 }

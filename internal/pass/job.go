@@ -3,7 +3,6 @@ package pass
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -155,7 +154,7 @@ var became = map[tasks.Status]string{
 func replies(ds []tasks.Delivery) string {
 	const enough = 20
 	var out []string
-	for _, to := range ds[:min(len(ds), enough)] {
+	for _, to := range ds {
 		reply := to.Reply
 		if to.Code != 0 {
 			reply = strconv.Itoa(to.Code) + " " + reply
@@ -165,10 +164,7 @@ func replies(ds []tasks.Delivery) string {
 		}
 		out = append(out, to.Recipient+" "+text.Line(reply))
 	}
-	if n := len(ds) - enough; n > 0 {
-		out = append(out, fmt.Sprintf("and %d more", n))
-	}
-	return strings.Join(out, ", ")
+	return strings.Join(text.Some(out, enough), ", ")
 }
 
 // logAccepted logs what the relay accepted in this attempt, when that cannot be recorded.

@@ -91,14 +91,10 @@ func (p Preview) outcome() string {
 // String is who gets the message, and by which route.
 func (f ReplayFate) String() string {
 	const enough = 5
-	to := f.Recipients
-	switch {
-	case len(to) == 0:
+	if len(f.Recipients) == 0 {
 		return "nobody: " + f.Reason
-	case len(to) > enough:
-		to = append(append([]string{}, to[:enough]...), fmt.Sprintf("and %d more", len(to)-enough))
 	}
-	return f.Route + ": " + strings.Join(to, ", ") + leftOutNote(f.LeftOut)
+	return f.Route + ": " + strings.Join(text.Some(f.Recipients, enough), ", ") + leftOutNote(f.LeftOut)
 }
 
 // leftOutNote follows the recipients. It names the address that is left out, if there is one.

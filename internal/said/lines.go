@@ -25,10 +25,7 @@ const maxNamed = 20
 
 // Who names the inboxes.
 func (l Line) Who() string {
-	if more := len(l.Inboxes) - maxNamed; more > 0 {
-		return strings.Join(l.Inboxes[:maxNamed], ", ") + fmt.Sprintf(" and %d more", more)
-	}
-	return strings.Join(l.Inboxes, ", ")
+	return strings.Join(text.Some(l.Inboxes, maxNamed), ", ")
 }
 
 // lines are what to say: failures of inboxes and of the relay, then what became of messages, then

@@ -8,7 +8,9 @@ package text
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -108,6 +110,14 @@ func Cut(s string, n int) string {
 		return string(r[:n-1]) + "…"
 	}
 	return s
+}
+
+// Some is a list of at most n texts; the last element says how many more there are.
+func Some(texts []string, n int) []string {
+	if more := len(texts) - n; more > 0 {
+		return append(slices.Clone(texts[:n]), fmt.Sprintf("and %d more", more))
+	}
+	return texts
 }
 
 // Contains reports whether part is in s, whatever their case. It compares both as Line shows them.

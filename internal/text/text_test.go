@@ -73,6 +73,14 @@ func TestContains(t *testing.T) {
 	}
 }
 
+func TestSome(t *testing.T) {
+	for n, want := range map[int]string{1: "a, and 2 more", 2: "a, b, and 1 more", 3: "a, b, c", 4: "a, b, c"} {
+		if got := strings.Join(Some([]string{"a", "b", "c"}, n), ", "); got != want {
+			t.Errorf("Some of a, b, c, at most %d, is %q, want %q", n, got, want)
+		}
+	}
+}
+
 func TestCount(t *testing.T) {
 	for n, want := range map[int]string{0: "0 tasks", 1: "1 task", 2: "2 tasks"} {
 		if got := Count(n, "task"); got != want {
