@@ -90,60 +90,22 @@ func (a *app) check(ctx context.Context, opts checkOptions) error {
 	if err != nil {
 		return err
 	}
-	s := unopened(cfg, log)
-	if cfg.SMTP.Auth == "oauth" { // the tokens are in the database
-		if opened, err := a.open(ctx); err == nil {
-			defer opened.close()
-			s = opened
-			s.patience = operatorPatience
-		}
-	}
-	relay, err := checkRelay(ctx, s, table)
+	relay, err := a.checkSending(ctx, unopened(cfg, log), table)
 	if err != nil {
 		return err
-	}
-	for _, f := range relay {
-		if err := a.report(f); err != nil {
-			return err
-		}
 	}
 	if err := a.checkDKIM(cfg); err != nil {
 		return err
 	}
-	found = append(found, relay...)
 	sealing, err := a.checkARC(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	found = append(found, sealing...)
-	if len(cfg.Hook) > 0 {
-		hook := checkHook(cfg.Hook)
-		if err := a.report(hook); err != nil {
-			return err
-		}
-		found = append(found, hook)
+	optional, err := a.checkOptional(ctx, cfg)
+	if err != nil {
+		return err
 	}
-	if cfg.Metrics.TextFile != "" {
-		file := finding{what: "metrics.textfile", text: cfg.Metrics.TextFile, err: metrics.CheckFile(cfg.Metrics.TextFile)}
-		if err := a.report(file); err != nil {
-			return err
-		}
-		found = append(found, file)
-	}
-	if cfg.Web.Set() {
-		page := checkPage(cfg)
-		if err := a.report(page); err != nil {
-			return err
-		}
-		found = append(found, page)
-	}
-	if cfg.Auto() {
-		dns := checkDNS(ctx, cfg)
-		if err := a.report(dns); err != nil {
-			return err
-		}
-		found = append(found, dns)
-	}
+	found = slices.Concat(found, relay, sealing, optional)
 	failed := 0
 	for _, f := range found {
 		if f.err != nil {
@@ -283,6 +245,40 @@ func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]fin
 		found[i] = f
 	})
 	return found, nil
+}
+
+// checkSending checks the relay. The tokens for OAuth2 are in the database.
+func (a *app) checkSending(ctx context.Context, s *services, table *route.Table) ([]finding, error) {
+	if s.cfg.SMTP.Auth == "oauth" {
+		if opened, err := a.open(ctx); err == nil {
+			defer opened.close()
+			s = opened
+			s.patience = operatorPatience
+		}
+	}
+	found, err := checkRelay(ctx, s, table)
+	for _, f := range found {
+		err = cmp.Or(err, a.report(f))
+	}
+	return found, err
+}
+
+// checkOptional checks what not every configuration has.
+func (a *app) checkOptional(ctx context.Context, cfg *config.Config) (found []finding, err error) {
+	add := func(f finding) { found, err = append(found, f), cmp.Or(err, a.report(f)) }
+	if len(cfg.Hook) > 0 {
+		add(checkHook(cfg.Hook))
+	}
+	if file := cfg.Metrics.TextFile; file != "" {
+		add(finding{what: "metrics.textfile", text: file, err: metrics.CheckFile(file)})
+	}
+	if cfg.Web.Set() {
+		add(checkPage(cfg))
+	}
+	if cfg.Auto() {
+		add(checkDNS(ctx, cfg))
+	}
+	return found, err
 }
 
 // checkDKIM shows the record that the DNS needs, and does not look it up. A key of another domain
