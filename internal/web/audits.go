@@ -140,6 +140,7 @@ func auditNeeds(boxes []inbox.Inbox, states []auditState) (out []need) {
 			})
 		}
 	}
+	out = bounded(out, need{Title: "More inboxes with messages that are not accounted for", Link: "/audit?show=unproved"})
 	if failed > 0 {
 		out = append(out, need{
 			Title: "The last audit of " + number(failed, "inbox", "inboxes") + " could not compare everything",

@@ -52,6 +52,7 @@ type site struct {
 	probes   atomic.Int32 // how often the relay was tried
 	logins   map[int64]string
 	follows  []outbox.Standing
+	alerts   health.Limits
 	uid      int
 	folder   map[string]int64 // by the inbox's address
 	inboxID  map[string]int64
@@ -84,7 +85,7 @@ func startSite(t *testing.T, where db.Config, how ...func(*site)) *site {
 	s.boxes = inbox.New(d, inbox.OpenSealer(filepath.Join(t.TempDir(), "key")))
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	sources := status.Sources{
-		Inboxes: s.boxes, Queue: s.queue, Quota: noQuota{}, Log: log, Alerts: health.Limits{},
+		Inboxes: s.boxes, Queue: s.queue, Quota: noQuota{}, Log: log,
 		Measures: measure.New(d).Read,
 		Notices:  func(context.Context) ([]notify.Waiting, error) { return nil, nil },
 		Logins:   func(context.Context) (map[int64]string, error) { return s.logins, nil },
@@ -92,13 +93,15 @@ func startSite(t *testing.T, where db.Config, how ...func(*site)) *site {
 	}
 	s.settings = web.Settings{Listen: "127.0.0.1:0", Key: make([]byte, 32), Now: now}
 	s.options = web.Options{
-		Queue: s.queue, Inboxes: s.boxes, Status: sources.Read, PassEvery: time.Hour, Now: now, Zone: time.UTC, Log: log,
+		Queue: s.queue, Inboxes: s.boxes, PassEvery: time.Hour, Now: now, Zone: time.UTC, Log: log,
 		Audit: func(ctx context.Context, in inbox.Inbox, who string) { s.audit(ctx, in, who) },
 		Relay: web.Relay{Name: "smtp.firm.example:587", Probe: func(context.Context) error { s.probes.Add(1); return s.relay }},
 	}
 	for _, h := range how {
 		h(s)
 	}
+	sources.Alerts = s.alerts
+	s.options.Status = sources.Read
 	s.options.Access, err = web.Open(s.settings)
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,6 @@ import (
 type overviewBody struct {
 	Now      time.Time
 	Needs    []need
-	More     int // needs that are not listed
 	Latest   []messageRow
 	Counts   []stateCount
 	Charts   []chart
@@ -62,7 +61,7 @@ type relayState struct {
 }
 
 const (
-	mostNeeds    = 20
+	mostNeeds    = 20 // of each kind
 	latestOnHome = 8
 	historyDays  = 30
 )
@@ -111,14 +110,7 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error 
 
 // need lists what a person has to look at, the most urgent first.
 func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox, audits []auditState) {
-	b.Needs = slices.Concat(b.Needs, b.relayNeeds(report), inboxNeeds(report, boxes), messageNeeds(report), auditNeeds(boxes, audits))
-	for _, a := range report.Alerts {
-		n := need{Title: a.Message}
-		if a.Inbox != "" {
-			n.Link = inboxPath(a.Inbox)
-		}
-		b.Needs = append(b.Needs, n)
-	}
+	b.Needs = slices.Concat(b.Needs, b.relayNeeds(report), inboxNeeds(report, boxes), messageNeeds(report), auditNeeds(boxes, audits), alertNeeds(report))
 	for _, n := range report.Notices {
 		if n.LastError != "" {
 			b.Needs = append(b.Needs, need{
@@ -138,9 +130,16 @@ func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox, audits []
 		}
 		b.Needs = append(b.Needs, n)
 	}
-	if b.More = max(0, len(b.Needs)-mostNeeds); b.More > 0 {
-		b.Needs = b.Needs[:mostNeeds]
+}
+
+// bounded are the first needs of a kind, and one that leads to the rest.
+func bounded(all []need, rest need) []need {
+	n := len(all) - mostNeeds
+	if n <= 0 {
+		return all
 	}
+	rest.Title += ": " + thousands(n)
+	return append(all[:mostNeeds], rest)
 }
 
 // readHistory reads what the charts show.
@@ -228,7 +227,19 @@ func inboxNeeds(report status.Report, boxes []inbox.Inbox) (out []need) {
 			})
 		}
 	}
-	return out
+	return bounded(out, need{Title: "More inboxes that cannot be read", Link: "/inboxes?show=failing"})
+}
+
+// alertNeeds are the numbers above their limits.
+func alertNeeds(report status.Report) (out []need) {
+	for _, a := range report.Alerts {
+		n := need{Title: a.Message}
+		if a.Inbox != "" {
+			n.Link = inboxPath(a.Inbox)
+		}
+		out = append(out, n)
+	}
+	return bounded(out, need{Title: "More alerts", Fix: "Run `postrider status --failing` on the server to see them."})
 }
 
 // messageNeeds are those of messages that somebody did not get, or perhaps did not.

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"postrider/internal/health"
+	"postrider/internal/inbox"
 	"postrider/internal/outbox"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
@@ -36,6 +38,26 @@ func TestOverview(t *testing.T) {
 	s.now = s.now.Add(2 * time.Minute)
 	s.get("/").has(t, http.StatusOK, "The relay needs a login", "the refresh token expired", "postrider smtp login",
 		"office@firm.example needs a login", "postrider inbox login office@firm.example")
+}
+
+// TestOverviewIsBounded: many needs of one kind hide none of another, and lead to the rest of theirs.
+func TestOverviewIsBounded(t *testing.T) {
+	zero := 0
+	s := newSite(t, func(s *site) { s.alerts = health.Limits{Dead: &zero} })
+	for i := range 22 {
+		address := fmt.Sprintf("box-%02d@firm.example", i)
+		s.add(address)
+		s.put(msg{inbox: address, status: tasks.Dead})
+		s.audited(address, time.Hour, inbox.Audit{Unaccounted: 1})
+	}
+	s.put(msg{inbox: "box-00@firm.example", status: tasks.Uncertain})
+	s.exec(`UPDATE monitored_emails SET last_error = 'refused'`)
+	home := s.get("/")
+	home.has(t, http.StatusOK, "box-19@firm.example cannot be read", `<a href="/inboxes?show=failing"><bdi>More inboxes that cannot be read: 2`,
+		"22 messages were not delivered (dead)", "1 message may or may not have arrived (uncertain)",
+		"1 message of box-19@firm.example is not accounted for", `<a href="/audit?show=unproved"><bdi>More inboxes with messages that are not accounted for: 2`,
+		"box-19@firm.example: dead messages: 1, more than alerts.dead (0)", "More alerts: 2", "postrider status --failing")
+	home.lacks(t, "box-20@firm.example cannot", "of box-20@firm.example", "box-20@firm.example: dead")
 }
 
 // TestBroken: a process that stays up goes by an older configuration when the new one has errors.
