@@ -1,12 +1,16 @@
 package web
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"postrider/internal/inbox"
 	"postrider/internal/status"
@@ -61,10 +65,7 @@ func (s *Server) apiStatus(w http.ResponseWriter, r *http.Request, _ user) error
 }
 
 func (s *Server) apiMessages(w http.ResponseWriter, r *http.Request, _ user) error {
-	if err := onlyKnown(r.URL.Query(), "q", "from", "to", "subject", "message_id", "since", "until", "inbox", "label", "state", "before"); err != nil {
-		return err
-	}
-	found, _, err := s.find(r.Context(), formOf(r.URL.Query()))
+	_, found, _, err := s.find(r)
 	if err != nil {
 		return err
 	}
@@ -76,18 +77,38 @@ func (s *Server) apiMessages(w http.ResponseWriter, r *http.Request, _ user) err
 	return nil
 }
 
-// onlyKnown refuses a misspelt parameter, which would select everything.
-func onlyKnown(q url.Values, known ...string) error {
-	for name := range q {
-		found := false
-		for _, k := range known {
-			found = found || k == name
-		}
-		if !found {
-			return &failure{http.StatusBadRequest, fmt.Sprintf("There is no parameter %q; there are %v.", name, known)}
+// parameters are those of a request, each at most once. It refuses what would select something else
+// than was asked for; what could be read is returned with the error.
+func parameters(r *http.Request, known ...string) (url.Values, error) {
+	q, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return q, badRequest("The parameters cannot be read: %v; write %% as %%25, and ; as %%3B.", err)
+	}
+	for name, values := range q {
+		switch {
+		case !slices.Contains(known, name):
+			return q, badRequest("There is no parameter %q; there are %s.", name, cmp.Or(strings.Join(known, ", "), "none"))
+		case len(values) > 1:
+			return q, badRequest("The parameter %q occurs %d times; give it once.", name, len(values))
+		case utf8.RuneCountInString(values[0]) > maxText:
+			return q, badRequest("The parameter %q has more than %d characters; shorten it.", name, maxText)
 		}
 	}
-	return nil
+	return q, nil
+}
+
+func badRequest(format string, args ...any) error {
+	return &failure{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+// noParameters is a handler that takes none.
+func noParameters(h handler) handler {
+	return func(w http.ResponseWriter, r *http.Request, u user) error {
+		if _, err := parameters(r); err != nil {
+			return err
+		}
+		return h(w, r, u)
+	}
 }
 
 func (s *Server) apiMessage(w http.ResponseWriter, r *http.Request, _ user) error {

@@ -180,3 +180,28 @@ func TestAPIParameters(t *testing.T) {
 		t.Errorf("the document lacks the parameters %v", none)
 	}
 }
+
+// TestParametersAreRefused: what would select something else than was asked for is an error, in the
+// API and on the pages.
+func TestParametersAreRefused(t *testing.T) {
+	s := newSite(t)
+	s.firm()
+	for query, says := range map[string]string{
+		"subject=50%": "write % as %25", "from=a;b": "; as %3B", "state=error&state=dead": "occurs 2 times; give it once",
+		"form=a": "there are q, from, to,", "q=" + strings.Repeat("%C3%BC", 501): "has more than 500 characters; shorten it",
+	} {
+		for _, path := range []string{"/api/v1/messages?", "/messages?"} {
+			got := s.get(path + query)
+			got.has(t, http.StatusBadRequest, says)
+			got.lacks(t, "Appointment next week?")
+		}
+	}
+	s.get("/messages?form=a").has(t, http.StatusBadRequest, `<option value="office@firm.example">`)
+	s.get("/api/v1/messages?q="+strings.Repeat("%C3%BC", 500)).has(t, http.StatusOK)
+	s.get("/inboxes?q=50%").has(t, http.StatusBadRequest, "write % as %25")
+	s.get("/audit?inbox=a").has(t, http.StatusBadRequest, "there are q, show, after.")
+	for _, path := range []string{"status", "messages/1", "inboxes", "inboxes/office@firm.example", "history", "openapi.json"} {
+		s.get("/api/v1/"+path).has(t, http.StatusOK)
+		s.get("/api/v1/"+path+"?inbox=a").has(t, http.StatusBadRequest, `There is no parameter \"inbox\"; there are none.`)
+	}
+}

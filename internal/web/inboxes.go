@@ -91,12 +91,15 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request, u user) error {
 
 // list shows the inboxes on the page of that name.
 func (s *Server) list(w http.ResponseWriter, r *http.Request, u user, name, title string) error {
+	q, err := parameters(r, "q", "show", "after")
+	if err != nil {
+		return err
+	}
 	all, err := s.rows(r)
 	if err != nil {
 		return err
 	}
-	q := r.URL.Query()
-	b := inboxesBody{Now: s.Now(), Q: text.Cut(text.Line(q.Get("q")), maxText), Show: q.Get("show")}
+	b := inboxesBody{Now: s.Now(), Q: text.Line(q.Get("q")), Show: q.Get("show")}
 	for _, row := range all {
 		switch {
 		case row.Audit.Last == nil:

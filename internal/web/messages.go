@@ -19,7 +19,7 @@ import (
 const (
 	messagesOnPage = 50
 	examined       = 50_000
-	maxText        = 500 // characters of a search
+	maxText        = 500 // characters of a parameter
 )
 
 // searchForm is what was asked for, as it was typed.
@@ -47,7 +47,7 @@ type searchBody struct {
 
 // formOf reads a search.
 func formOf(q url.Values) searchForm {
-	get := func(name string) string { return text.Cut(text.Line(q.Get(name)), maxText) }
+	get := func(name string) string { return text.Line(q.Get(name)) }
 	f := searchForm{
 		Q: get("q"), From: get("from"), To: get("to"), Subject: get("subject"), MessageID: get("message_id"),
 		Since: get("since"), Until: get("until"), Inbox: get("inbox"), Label: get("label"), State: get("state"),
@@ -147,24 +147,26 @@ func day(s string, after int, zone *time.Location) (time.Time, error) {
 	return text.Midnight(t.AddDate(0, 0, after), zone), nil
 }
 
-// find runs a search.
-func (s *Server) find(ctx context.Context, f searchForm) (tasks.Found, []inbox.Inbox, error) {
-	boxes, err := s.Inboxes.List(ctx, false)
+// find runs the search of a request.
+func (s *Server) find(r *http.Request) (f searchForm, found tasks.Found, boxes []inbox.Inbox, err error) {
+	if boxes, err = s.Inboxes.List(r.Context(), false); err != nil {
+		return f, found, nil, err
+	}
+	asked, err := parameters(r, "q", "from", "to", "subject", "message_id", "since", "until", "inbox", "label", "state", "before")
+	f = formOf(asked)
 	if err != nil {
-		return tasks.Found{}, nil, err
+		return f, found, boxes, err
 	}
 	q, err := f.search(boxes, s.Zone)
-	if err != nil {
-		return tasks.Found{}, boxes, err
+	if err == nil {
+		found, err = s.Queue.Search(r.Context(), q)
 	}
-	found, err := s.Queue.Search(ctx, q)
-	return found, boxes, err
+	return f, found, boxes, err
 }
 
 func (s *Server) messages(w http.ResponseWriter, r *http.Request, u user) error {
-	f := formOf(r.URL.Query())
-	b := searchBody{Form: f, More: !f.only(), States: tasks.Statuses, Zone: s.zone(), ID: s.numbered(r.Context(), f.Q)}
-	found, boxes, err := s.find(r.Context(), f)
+	f, found, boxes, err := s.find(r)
+	b := searchBody{Form: f, More: !f.only(), States: tasks.Statuses, Zone: s.zone()}
 	code := http.StatusOK
 	var bad *failure // of the form
 	if errors.As(err, &bad) {
@@ -172,6 +174,7 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request, u user) error 
 	} else if err != nil {
 		return err
 	}
+	b.ID = s.numbered(r.Context(), f.Q)
 	for _, in := range boxes {
 		b.Inboxes = append(b.Inboxes, in.Address)
 	}
