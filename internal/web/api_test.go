@@ -205,3 +205,16 @@ func TestParametersAreRefused(t *testing.T) {
 		s.get("/api/v1/"+path+"?inbox=a").has(t, http.StatusBadRequest, `There is no parameter \"inbox\"; there are none.`)
 	}
 }
+
+// TestNewInbox: an inbox that was added, or changed, since its messages were counted is shown as it is.
+func TestNewInbox(t *testing.T) {
+	s := newSite(t)
+	s.add("old@firm.example")
+	s.get("/api/v1/inboxes").has(t, http.StatusOK, `"email":"old@firm.example"`)
+	s.add("new@firm.example")
+	s.exec(`UPDATE monitored_emails SET last_error = 'refused' WHERE email_address = 'new@firm.example'`)
+	s.exec(`UPDATE monitored_emails SET is_active = 0 WHERE email_address = 'old@firm.example'`)
+	s.get("/api/v1/inboxes/new@firm.example").has(t, http.StatusOK, `"email":"new@firm.example"`, `"active":true`, `"counts":{"dead":0,`,
+		`"last_scanned_at":"2026-03-31T12:33:56Z"`, `"last_error":"refused"`)
+	s.get("/api/v1/inboxes/old@firm.example").has(t, http.StatusOK, `"active":false`)
+}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"postrider/internal/health"
 	"postrider/internal/inbox"
 	"postrider/internal/status"
 	"postrider/internal/tasks"
@@ -58,16 +59,32 @@ func (s *Server) rows(r *http.Request) ([]inboxRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	states := map[string]status.Inbox{}
-	for _, in := range report.Inboxes {
-		states[in.Email] = in
-	}
+	states := standings(report, boxes...)
 	audits, err := s.auditsOf(r.Context(), boxes...)
 	out := make([]inboxRow, len(boxes))
 	for i, in := range boxes {
-		out[i] = inboxRow{in, states[in.Address], audits[i]}
+		out[i] = inboxRow{in, states[i], audits[i]}
 	}
 	return out, err
+}
+
+// standings are where the inboxes stand, in their order. The report may be older than they, and lack
+// a new one.
+func standings(report status.Report, boxes ...inbox.Inbox) []status.Inbox {
+	known := map[int64]status.Inbox{}
+	for _, in := range report.Inboxes {
+		known[in.ID] = in
+	}
+	out := make([]status.Inbox, len(boxes))
+	for i, in := range boxes {
+		st, ok := known[in.ID]
+		if !ok {
+			st = status.Of(health.Facts{})
+		}
+		st.Email, st.Active, st.LastScannedAt, st.LastError = in.Address, in.Active, text.UTC(in.LastScannedAt), in.LastError
+		out[i] = st
+	}
+	return out
 }
 
 // matches reports whether an inbox has the text in its address, its description or a label.
@@ -179,11 +196,7 @@ func (s *Server) showInbox(w http.ResponseWriter, r *http.Request, u user, code 
 	if err != nil {
 		return err
 	}
-	for _, in := range report.Inboxes {
-		if in.Email == b.Inbox.Address {
-			b.Status = in
-		}
-	}
+	b.Status = standings(report, b.Inbox)[0]
 	for _, state := range tasks.Statuses {
 		if n := b.Status.Counts[state]; n > 0 {
 			b.Counts = append(b.Counts, stateCount{state, n})
