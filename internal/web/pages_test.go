@@ -372,6 +372,21 @@ func TestExplain(t *testing.T) {
 	got := s.do(client(t), http.MethodPost, path+"/explain", "")
 	got.has(t, http.StatusOK, "court-notices", "matched", "subject has &#34;Hearing&#34;, as wanted by", "any[0].body held, wanted room")
 	got.lacks(t, "secret")
+	captured := map[string]string{"client": "room 101"}
+	problem := `to[0] ("${client}@firm.example") becomes "room 101@firm.example", which is not an address`
+	steps = []route.Step{
+		{Route: "own", Outcome: route.Matched, LeftOut: "office@firm.example"},
+		{Route: "by-subject", Outcome: route.NotUsed, Conditions: []route.Check{{Key: "subject", On: "room 101", By: "x"}}, Captured: captured, Problem: problem},
+		{Route: "by-contact", Outcome: route.NotUsed, Conditions: []route.Check{{Key: "body", Want: []string{"hearing"}}}, Problem: "no address: Li Wei"},
+	}
+	s.do(client(t), http.MethodPost, path+"/explain", "").has(t, http.StatusOK, "office@firm.example is left out: it is the inbox&#39;s own address",
+		"becomes &#34;room 101@firm.example&#34;, which is not an address", "no address: Li Wei")
+	steps = []route.Step{{Route: "by-body", Outcome: route.NotUsed, Captured: captured, Problem: problem, Conditions: []route.Check{
+		{Key: "any[0]", Of: []route.Check{{Key: "any[0].body", On: "room 101", By: "x"}}},
+	}}}
+	got = s.do(client(t), http.MethodPost, path+"/explain", "")
+	got.has(t, http.StatusOK, "a recipient or the priority cannot be used", "postrider route test")
+	got.lacks(t, "room 101")
 	steps, err = nil, failed
 	s.do(client(t), http.MethodPost, path+"/explain", "").has(t, http.StatusOK, "could not be fetched", "refused")
 }

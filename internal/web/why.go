@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 type whyStep struct {
 	Route   string
 	Outcome route.Outcome
-	Lines   []string // its conditions
+	Lines   []string // its conditions, who is left out, and a problem
 }
 
 // explainPatience is how long a message is waited for. The page needs the rest of patience.
@@ -42,7 +43,14 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request, u user) error {
 		b.Problem = "The routes could not be tried, because the message could not be fetched: " + text.Error(err)
 	}
 	for _, step := range steps {
-		b.Steps = append(b.Steps, whyStep{step.Route, step.Outcome, conditions(step.Conditions, "")})
+		lines := conditions(step.Conditions, "")
+		if step.LeftOut != "" {
+			lines = append(lines, text.Line(step.LeftOut)+" is left out: it is the inbox's own address")
+		}
+		if step.Problem != "" {
+			lines = append(lines, problem(step))
+		}
+		b.Steps = append(b.Steps, whyStep{step.Route, step.Outcome, lines})
 	}
 	return s.showMessage(w, r, u, http.StatusOK, b)
 }
@@ -54,11 +62,26 @@ var shown = map[string]bool{
 	"larger": true, "smaller": true, "age": true, "weekday": true, "hours": true, "has_attachment": true,
 }
 
+func isShown(c route.Check) bool { return shown[c.Key[strings.LastIndexByte(c.Key, '.')+1:]] }
+
+// problem is that of a step. It may quote what was captured, which may be content.
+func problem(step route.Step) string {
+	if len(step.Captured) > 0 && hasContent(step.Conditions) {
+		return "a recipient or the priority cannot be used; to see why, save the message and run `postrider route test` on the server"
+	}
+	return text.Cut(text.Line(step.Problem), 400)
+}
+
+// hasContent reports whether one of the conditions compares content.
+func hasContent(checks []route.Check) bool {
+	return slices.ContainsFunc(checks, func(c route.Check) bool { return len(c.Of) == 0 && !isShown(c) || hasContent(c.Of) })
+}
+
 // conditions are lines for a person. A group is followed by its conditions.
 func conditions(checks []route.Check, indent string) (out []string) {
 	for _, c := range checks {
 		line := c.String()
-		if key := c.Key[strings.LastIndexByte(c.Key, '.')+1:]; len(c.Of) == 0 && !shown[key] {
+		if len(c.Of) == 0 && !isShown(c) {
 			line = fmt.Sprintf("%s %s", c.Key, c.Is)
 			if len(c.Want) > 0 {
 				line += fmt.Sprintf(", wanted %s", strings.Join(c.Want, " or "))
