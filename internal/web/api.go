@@ -219,12 +219,17 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, code, out)
 }
 
-// lastPass is when the newest scan of an active inbox completed, and whether that is ok, late or never.
+// lastPass is when the newest scan of an active inbox completed, and whether that is ok, late or
+// never. It goes by the clock of the database, as all ages do.
 func (s *Server) lastPass(report status.Report) (at *time.Time, state string) {
-	active := false
+	active, late := false, true
 	for _, in := range report.Inboxes {
 		active = active || in.Active
-		if in.Active && in.LastScannedAt != nil && (at == nil || in.LastScannedAt.After(*at)) {
+		if !in.Active || in.LastScannedAt == nil {
+			continue
+		}
+		late = late && in.Numbers.SinceScan > s.PassEvery
+		if at == nil || in.LastScannedAt.After(*at) {
 			at = in.LastScannedAt
 		}
 	}
@@ -233,7 +238,7 @@ func (s *Server) lastPass(report status.Report) (at *time.Time, state string) {
 		return nil, "ok"
 	case at == nil:
 		return nil, "never"
-	case s.Now().Sub(*at) > s.PassEvery:
+	case late:
 		return at, "late"
 	}
 	return at, "ok"

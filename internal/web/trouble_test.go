@@ -131,6 +131,18 @@ func TestReady(t *testing.T) {
 	s.get("/readyz").has(t, http.StatusOK, `"relay":"ok"`)
 }
 
+// TestReadyByTheDatabase: the clock of the host may be wrong.
+func TestReadyByTheDatabase(t *testing.T) {
+	for _, off := range []time.Duration{3 * time.Hour, -3 * time.Hour} {
+		s := newSite(t, func(s *site) { s.options.Now = func() time.Time { return s.now.Add(off) } })
+		s.add("office@firm.example")
+		s.get("/readyz").has(t, http.StatusOK, `"last_pass":"ok"`)
+		s.get("/").lacks(t, "No inbox was read")
+		s.now = s.now.Add(2 * time.Hour)
+		s.get("/readyz").has(t, http.StatusServiceUnavailable, `"last_pass":"late"`)
+	}
+}
+
 // TestMetrics: what is given is there, for those who may look.
 func TestMetrics(t *testing.T) {
 	s := newSite(t, withUsers, func(s *site) {
