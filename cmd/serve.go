@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -62,7 +63,7 @@ func (a *app) serve(ctx context.Context, listen string) error {
 	if err != nil {
 		return err
 	}
-	access, l, err := openPage(ctx, cfg, listen)
+	access, l, err := a.openPage(ctx, cfg, listen)
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func pageURL(access *web.Access, l net.Listener) string {
 
 // openPage checks who may use the page, and begins to listen. Nothing else has begun by then: its
 // errors are about the usage.
-func openPage(ctx context.Context, cfg *config.Config, listen string) (*web.Access, net.Listener, error) {
+func (a *app) openPage(ctx context.Context, cfg *config.Config, listen string) (*web.Access, net.Listener, error) {
 	key, err := inbox.OpenSealer(cfg.Secrets.KeyFile).Derive("sessions of the status page")
 	if errors.Is(err, inbox.ErrNoKey) { // sessions end with this process
 		key, err = inbox.RandomKey()
@@ -104,7 +105,11 @@ func openPage(ctx context.Context, cfg *config.Config, listen string) (*web.Acce
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	access, err := openAccess(cfg, listen, key)
+	log, err := a.logger()
+	if err != nil {
+		return nil, nil, err
+	}
+	access, err := openAccess(cfg, listen, key, log)
 	if err != nil {
 		return nil, nil, usage(err)
 	}
@@ -119,16 +124,16 @@ func openPage(ctx context.Context, cfg *config.Config, listen string) (*web.Acce
 }
 
 // openAccess reads the files of the section web. key signs sessions.
-func openAccess(cfg *config.Config, listen string, key []byte) (*web.Access, error) {
+func openAccess(cfg *config.Config, listen string, key []byte, log *slog.Logger) (*web.Access, error) {
 	return web.Open(web.Settings{
 		Listen: listen, UsersFile: cfg.Web.Users, Operators: cfg.Web.Operators, CertFile: cfg.Web.TLS.Cert, KeyFile: cfg.Web.TLS.Key,
-		ProxyFrom: cfg.Web.Proxy.Networks(), ProxyHeader: cfg.Web.Proxy.UserHeader, Key: key, Now: time.Now,
+		ProxyFrom: cfg.Web.Proxy.Networks(), ProxyHeader: cfg.Web.Proxy.UserHeader, Key: key, Now: time.Now, Log: log,
 	})
 }
 
 // checkPage tests what serve, and watch with --listen, refuse to start with.
 func checkPage(cfg *config.Config) finding {
-	access, err := openAccess(cfg, pageAddress, nil)
+	access, err := openAccess(cfg, pageAddress, nil, nil)
 	if err != nil {
 		return finding{what: "status page", err: err}
 	}

@@ -33,7 +33,7 @@ func (a *app) openLivePage(ctx context.Context, listen string) (*livePage, error
 	if err != nil {
 		return nil, err
 	}
-	access, l, err := openPage(ctx, cfg, listen)
+	access, l, err := a.openPage(ctx, cfg, listen)
 	if err != nil {
 		return nil, err
 	}

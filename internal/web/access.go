@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -24,6 +25,7 @@ type Settings struct {
 	ProxyHeader       string         // in which it names the user
 	Key               []byte         // signs sessions
 	Now               func() time.Time
+	Log               *slog.Logger
 }
 
 // Access is who may use the page.
@@ -58,7 +60,7 @@ func Open(s Settings) (*Access, error) {
 		}
 	}
 	if s.CertFile != "" {
-		if a.cert, err = openCertificate(s.CertFile, s.KeyFile, s.Now); err != nil {
+		if a.cert, err = openCertificate(s); err != nil {
 			return nil, fmt.Errorf("web.tls: %w", err)
 		}
 	}

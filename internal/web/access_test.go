@@ -3,6 +3,7 @@ package web_test
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"os"
@@ -329,11 +330,15 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestRenewedCertificate: a certificate that is replaced is used at once, a broken one is not.
+// TestRenewedCertificate: a certificate that is replaced is used at once, a broken one is not, which
+// is logged once.
 func TestRenewedCertificate(t *testing.T) {
 	users := usersFile(t)
 	cert, key := certificateFiles(t)
-	a, err := web.Open(web.Settings{Listen: ":0", UsersFile: users, CertFile: cert, KeyFile: key, Now: time.Now})
+	var log strings.Builder
+	a, err := web.Open(web.Settings{
+		Listen: ":0", UsersFile: users, CertFile: cert, KeyFile: key, Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,14 +359,31 @@ func TestRenewedCertificate(t *testing.T) {
 		}
 	}
 	later := time.Now().Add(time.Hour)
+	logged := func(n int, says string) {
+		t.Helper()
+		if got := strings.Count(log.String(), "level=ERROR"); got != n || !strings.Contains(log.String(), says) {
+			t.Errorf("the log has %d errors, want %d, with %q:\n%s", got, n, says, log.String())
+		}
+	}
+	logged(0, "")
 	replace(cert, []byte("half a certif"), later)
-	if shown() != old {
+	if shown() != old || shown() != old {
 		t.Error("a broken certificate is used")
 	}
+	logged(1, "are not a certificate and its key")
+	logged(1, "previous_expires=2")
+	if err := os.Remove(cert); err != nil {
+		t.Fatal(err)
+	}
+	if shown() != old {
+		t.Error("without a file the old certificate is not used")
+	}
+	logged(2, "no such file")
 	newCert, newKey := certificateFiles(t)
 	replace(key, read(t, newKey), later)
 	replace(cert, read(t, newCert), later.Add(time.Hour))
 	if shown() == old {
 		t.Error("the old certificate is still used")
 	}
+	logged(2, "")
 }

@@ -91,7 +91,7 @@ func startSite(t *testing.T, where db.Config, how ...func(*site)) *site {
 		Logins:   func(context.Context) (map[int64]string, error) { return s.logins, nil },
 		Events:   func(context.Context) ([]outbox.Standing, error) { return s.follows, nil },
 	}
-	s.settings = web.Settings{Listen: "127.0.0.1:0", Key: make([]byte, 32), Now: now}
+	s.settings = web.Settings{Listen: "127.0.0.1:0", Key: make([]byte, 32), Now: now, Log: log}
 	s.options = web.Options{
 		Queue: s.queue, Inboxes: s.boxes, PassEvery: time.Hour, Now: now, Zone: time.UTC, Log: log,
 		Audit: func(ctx context.Context, in inbox.Inbox, who string) { s.audit(ctx, in, who) },

@@ -15,21 +15,24 @@ import (
 	"time"
 
 	"postrider/internal/secret"
+	"postrider/internal/text"
 )
 
 // certificate is one from files. It is read again when the file changes; one that cannot be used
-// does not replace the one in use.
+// does not replace the one in use, and the log has an error.
 type certificate struct {
 	certFile, keyFile string
 	now               func() time.Time
+	log               *slog.Logger
 
-	mu   sync.Mutex
-	time time.Time
-	pair *tls.Certificate
+	mu     sync.Mutex
+	time   time.Time
+	pair   *tls.Certificate
+	logged string // the error of the changed file
 }
 
-func openCertificate(certFile, keyFile string, now func() time.Time) (*certificate, error) {
-	c := &certificate{certFile: certFile, keyFile: keyFile, now: now}
+func openCertificate(s Settings) (*certificate, error) {
+	c := &certificate{certFile: s.CertFile, keyFile: s.KeyFile, now: s.Now, log: s.Log}
 	return c, c.read()
 }
 
@@ -58,15 +61,20 @@ func (c *certificate) read() error {
 	case c.now().After(leaf.NotAfter):
 		return fmt.Errorf("the certificate in %s expired on %s; renew it", c.certFile, leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	c.pair, c.time = &pair, info.ModTime()
+	c.pair, c.time, c.logged = &pair, info.ModTime(), ""
 	return nil
 }
 
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if info, err := os.Stat(c.certFile); err == nil && !info.ModTime().Equal(c.time) {
-		_ = c.read() // while it is being replaced, the old one goes on
+	if info, err := os.Stat(c.certFile); err == nil && info.ModTime().Equal(c.time) {
+		return c.pair, nil
+	}
+	if err := c.read(); err != nil && err.Error() != c.logged {
+		c.logged = err.Error()
+		c.log.Error("the changed certificate of the status page cannot be used, so the previous one stays in use",
+			"error", text.Error(err), "previous_expires", c.pair.Leaf.NotAfter.UTC())
 	}
 	return c.pair, nil
 }
