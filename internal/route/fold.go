@@ -4,27 +4,13 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
 	"postrider/internal/address"
+	words "postrider/internal/text"
 )
 
-// turkish maps i, dotted İ and dotless ı to one letter, because the language of a text is not
-// known.
-var turkish = strings.NewReplacer("i\u0307", "i", "ı", "i")
-
-// fold makes text comparable: compatible forms of a character (full and half width, ligatures) and
-// upper and lower case become one. Octets that are not UTF-8 are replaced first, because NFKC would
-// not normalise some of what follows them.
-func fold(s string) string {
-	return foldCompatible(norm.NFKC.String(strings.ToValidUTF8(s, "\ufffd")))
-}
-
-// foldCompatible is fold for text in NFKC.
-func foldCompatible(s string) string {
-	return turkish.Replace(norm.NFKC.String(cases.Fold().String(s)))
-}
+func fold(s string) string { return words.Fold(s) }
 
 // squeeze makes one space of each run of white space, because a long field may be folded anywhere
 // (RFC 5322 2.2.3).
@@ -52,7 +38,7 @@ func squeeze(s string) string {
 func foldAddress(s string) string {
 	s = norm.NFKC.String(strings.ToValidUTF8(strings.TrimSpace(s), "\ufffd"))
 	at := strings.LastIndexByte(s, '@')
-	return foldCompatible(s[:at+1]) + address.UnicodeDomain(s[at+1:])
+	return words.FoldCompatible(s[:at+1]) + address.UnicodeDomain(s[at+1:])
 }
 
 // SameMailboxes reports whether two lists name the same mailboxes, in any order.

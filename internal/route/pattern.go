@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
+
+	words "postrider/internal/text"
 )
 
 // text is a text of a message, prepared once for all patterns.
@@ -24,7 +26,7 @@ const longText = 1 << 10
 
 func newText(s string) text {
 	compatible := norm.NFKC.String(strings.ToValidUTF8(s, "\ufffd"))
-	t := text{shown: norm.NFC.String(s), folded: squeeze(foldCompatible(compatible)), wide: squeeze(compatible)}
+	t := text{shown: norm.NFC.String(s), folded: squeeze(words.FoldCompatible(compatible)), wide: squeeze(compatible)}
 	if len(t.folded) > longText {
 		t.grams = gramsOf(t.folded)
 	}

@@ -120,11 +120,6 @@ func Some(texts []string, n int) []string {
 	return texts
 }
 
-// Contains reports whether part is in s, whatever their case. It compares both as Line shows them.
-func Contains(s, part string) bool {
-	return part == "" || strings.Contains(strings.ToLower(Line(s)), strings.ToLower(Line(part)))
-}
-
 // Count is a number with its noun: "1 task", "2 tasks".
 func Count(n int, noun string) string {
 	if n == 1 {

@@ -66,7 +66,25 @@ func TestContains(t *testing.T) {
 	for _, c := range []struct {
 		s, part string
 		want    bool
-	}{{"Ärger im Büro", "äRGER", true}, {"Ärger im Büro", "Büros", false}, {"", "", true}, {"", "a", false}} {
+	}{
+		{"Ärger im Büro", "äRGER", true},
+		{"Ärger im Büro", "Büros", false},
+		{"", "", true},
+		{"", "a", false},
+		{"Bu\u0308ro.pdf", "Büro", true},
+		{"Büro.pdf", "bu\u0308ro", true},
+		{"Rech\u00adnung 2\u200b026", "rechnung 2026", true},
+		{"Rech\u00adnung", "rech nung", true}, // as it is shown
+		{"Rechnung", "Rech\u00adnung", true},
+		{"Rech nung", "Rechnung", false},
+		{"ΟΔΟΣ", "οδος", true},
+		{"οδος", "ΟΔΟΣ", true},
+		{"ｆｕｌｌ １２", "Full 12", true},
+		{"full 12", "ｆｕｌｌ", true},
+		{"STRASSE", "Straße", true},
+		{"HI", "hı", true},
+		{"bad \xffend", "\uFFFDEND", true},
+	} {
 		if got := Contains(c.s, c.part); got != c.want {
 			t.Errorf("Contains(%q, %q) is %t, want %t", c.s, c.part, got, c.want)
 		}

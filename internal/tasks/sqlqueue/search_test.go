@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"gorm.io/gorm"
 
@@ -73,13 +72,4 @@ func TestTextsInSQL(t *testing.T) {
 			}
 		}
 	}, "sqlite", "mariadb", "mysql")
-}
-
-// TestCased: what has no case is no other letter in lower case.
-func TestCased(t *testing.T) {
-	for r := range unicode.MaxRune {
-		if lower := unicode.ToLower(r); lower != r && !cased(string(lower)) {
-			t.Errorf("%q is %q in lower case, which counts as without a case", r, lower)
-		}
-	}
 }

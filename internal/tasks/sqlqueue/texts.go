@@ -3,7 +3,6 @@ package sqlqueue
 import (
 	"iter"
 	"strings"
-	"unicode"
 
 	"postrider/internal/db"
 	"postrider/internal/tasks"
@@ -18,35 +17,22 @@ func (q *Queue) texts(f tasks.Filter, add func(cond string, arg any)) {
 		{"t.sender", f.Sender}, {"t.subject", f.Subject}, {"t.message_id", f.MessageID},
 	} {
 		for word := range words(c.part) {
-			add(q.mayHave(c.column, word), strings.ToLower(word))
+			add(q.mayHave(c.column), word)
 		}
 	}
 	for word := range words(f.Recipient) { // counted, because the servers would make a join of EXISTS, and sort
-		add("(SELECT COUNT(*) FROM monitored_emails_deliveries d WHERE d.task_id = t.id AND "+q.mayHave("d.recipient", word)+") > 0",
-			strings.ToLower(word))
+		add("(SELECT COUNT(*) FROM monitored_emails_deliveries d WHERE d.task_id = t.id AND "+q.mayHave("d.recipient")+") > 0", word)
 	}
 }
 
-func words(part string) iter.Seq[string] { return strings.FieldsSeq(text.Line(part)) }
+func words(part string) iter.Seq[string] { return strings.FieldsSeq(text.Sought(part)) }
 
-// mayHave is a condition with one argument, a part in lower case. Databases fold fewer letters than
-// Go: a part with letters may be in any text that is not ASCII.
-func (q *Queue) mayHave(column, part string) string {
-	var sql string
-	switch mysql := q.db.Dialect() == db.MySQL; {
-	case mysql && cased(part):
+// mayHave is a condition with one argument, a word. Databases fold fewer characters than Go: a word
+// may be in any text that is not ASCII.
+func (q *Queue) mayHave(column string) string {
+	sql := "(INSTR(LOWER(text), ?) > 0 OR LENGTH(CAST(text AS BLOB)) <> LENGTH(text))"
+	if q.db.Dialect() == db.MySQL {
 		sql = "(INSTR(CAST(LOWER(text) AS BINARY), ?) > 0 OR LENGTH(text) <> CHAR_LENGTH(text))"
-	case mysql:
-		sql = "INSTR(CAST(text AS BINARY), ?) > 0"
-	case cased(part):
-		sql = "(INSTR(LOWER(text), ?) > 0 OR LENGTH(CAST(text AS BLOB)) <> LENGTH(text))"
-	default:
-		sql = "INSTR(text, ?) > 0"
 	}
 	return strings.ReplaceAll(sql, "text", column)
-}
-
-// cased reports whether a part has letters in upper or lower case.
-func cased(part string) bool {
-	return strings.ContainsFunc(part, func(r rune) bool { return unicode.SimpleFold(r) != r || unicode.ToLower(r) != r })
 }

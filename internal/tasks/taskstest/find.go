@@ -43,6 +43,7 @@ func testSearch(s *suite) {
 	}{
 		{"everything, the newest first", tasks.Search{}, []uint32{4, 3, 2, 1}},
 		{"subject in another case", tasks.Search{Subject: "müller"}, []uint32{1}},
+		{"subject that is decomposed", tasks.Search{Text: "mu\u0308ller"}, []uint32{1}},
 		{"subject as it is shown", tasks.Search{Subject: "odd blanks and a fold"}, []uint32{4}},
 		{"subject as it was written", tasks.Search{Subject: "blanks\u00a0and\ta"}, []uint32{4}},
 		{"text is a subject as it is shown", tasks.Search{Text: "odd blanks and a fold"}, []uint32{4}},

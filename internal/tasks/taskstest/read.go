@@ -157,7 +157,7 @@ func testListTexts(s *suite) {
 	p.fill(600) // more than a portion
 	p.register(about(5001, "Clerk <CLERK@court.example>", "Hearing", ann), about(5003, "Gericht", "通知:开庭 14/4 ", ann),
 		about(5004, "Gericht", "\u212aILO", ann), about(5005, "Gericht", "STRASSE", ann), about(5006, "Gericht", "STRAẞE", ann), about(5007, "Gericht", "İ 5007", ann),
-		about(5008, "Gericht  Nord", "Odd  blanks\u00a0and\ta\r\n fold", ann))
+		about(5008, "Gericht  Nord", "Odd  blanks\u00a0and\ta\r\n fold", ann), about(5009, "Gericht", "Bu\u0308ro ２０２６ Rech\u00adnung ΟΔΟΣ", ann))
 	for _, c := range []struct {
 		name   string
 		filter tasks.Filter
@@ -175,8 +175,14 @@ func testListTexts(s *suite) {
 		{"without a case", tasks.Filter{Subject: "开庭 14/4"}, []uint32{5003}},
 		{"signs that are letters in lower case", tasks.Filter{Subject: "kilo"}, []uint32{5004}},
 		{"and the other way round", tasks.Filter{Subject: "\u212aILO"}, []uint32{5004}},
-		{"two letters for one", tasks.Filter{Subject: "strasse"}, []uint32{5005}},
-		{"one letter for two", tasks.Filter{Subject: "straße"}, []uint32{5006}},
+		{"two letters for one", tasks.Filter{Subject: "strasse"}, []uint32{5005, 5006}},
+		{"one letter for two", tasks.Filter{Subject: "straße"}, []uint32{5005, 5006}},
+		{"decomposed", tasks.Filter{Subject: "büro"}, []uint32{5009}},
+		{"digits of full width", tasks.Filter{Subject: "2026"}, []uint32{5009}},
+		{"and the other way round", tasks.Filter{Subject: "１００%"}, []uint32{1}},
+		{"a soft hyphen", tasks.Filter{Subject: "rechnung"}, []uint32{5009}},
+		{"as it is shown", tasks.Filter{Subject: "rech nung"}, []uint32{5009}},
+		{"a final sigma", tasks.Filter{Subject: "οδος"}, []uint32{5009}},
 		{"a letter with two in lower case", tasks.Filter{Subject: "İ 5"}, []uint32{5007}},
 		{"as they are shown", tasks.Filter{Sender: "gericht nord", Subject: "odd blanks and a fold"}, []uint32{5008}},
 		{"as it was written", tasks.Filter{Subject: "BLANKS\u00a0and\ta"}, []uint32{5008}},
