@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"postrider/internal/config"
+	"postrider/internal/health"
 	"postrider/internal/inbox"
 	"postrider/internal/metrics"
 	"postrider/internal/pass"
@@ -149,7 +150,7 @@ func (s *services) page(access *web.Access, broken func() bool) (page *web.Serve
 	if err != nil {
 		return nil, nil, err
 	}
-	passEvery := time.Hour
+	passEvery := health.DefaultLastScan
 	if s.cfg.Alerts.LastScan != nil {
 		passEvery = *s.cfg.Alerts.LastScan
 	}

@@ -43,8 +43,9 @@ When a limit of the relay's provider (smtp.limits) is used up and tasks are due,
 a line below the table shows how long they wait.
 
 Of more than ` + many + ` inboxes it shows a summary and those with trouble: the last
-scan failed, a login is needed, messages are dead or uncertain, or bounced in
-the last day, or there is an alert. --all shows all.
+scan failed, the last complete one is older than alerts.last_scan (an hour if
+that is not set), a login is needed, messages are dead or uncertain, or bounced
+in the last day, or there is an alert. --all shows all.
 
 Below the table are the alerts: what is past a threshold of the configuration
 (alerts), of the inboxes that --inbox and --label choose. They make the exit

@@ -32,6 +32,10 @@ type Limits struct {
 	Labels map[string]Limits `yaml:"labels"`
 }
 
+// DefaultLastScan is how long after its last complete scan an inbox has trouble, where LastScan is
+// not set.
+const DefaultLastScan = time.Hour
+
 // Set reports whether there is any limit.
 func (l Limits) Set() bool { return !reflect.ValueOf(l).IsZero() }
 

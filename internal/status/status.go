@@ -109,6 +109,7 @@ type Inbox struct {
 	CertificateUntil *time.Time           `json:"certificate_expires_at,omitempty"`
 
 	Numbers health.Numbers `json:"-"`
+	Late    bool           `json:"-"` // the last complete scan is too long ago
 	alerts  int
 }
 
@@ -129,6 +130,7 @@ func (s Sources) Read(ctx context.Context) (Report, error) {
 	err = s.each(ctx, nil, left, func(box inbox.Inbox, f health.Facts) {
 		in, alerts := Of(f), health.Check(f, s.Alerts)
 		in.alerts, in.NeedsLogin = len(alerts), logins[f.ID]
+		in.Late = s.late(box, f, in.Numbers)
 		in.ID, in.Labels, in.FailingSince = box.ID, box.Labels, text.UTC(box.FailingSince)
 		in.measured(measured)
 		if box.Security == inbox.None {
@@ -148,6 +150,16 @@ func (s Sources) Read(ctx context.Context) (Report, error) {
 		r.Alerts = append(r.Alerts, s.eventAlerts(nil, r.Events)...)
 	}
 	return r, err
+}
+
+// late reports whether the last complete scan is too long ago. An inbox that was just enabled, or
+// changed, has as much time from then on.
+func (s Sources) late(box inbox.Inbox, f health.Facts, n health.Numbers) bool {
+	limit := health.DefaultLastScan
+	if own := s.Alerts.Of(f).LastScan; own != nil {
+		limit = *own
+	}
+	return f.Active && n.SinceScan > limit && f.Stats.Now.Sub(box.UpdatedAt) > limit
 }
 
 // eventAlerts are those of the destinations of events. A report on chosen inboxes has none.
@@ -258,8 +270,8 @@ func (in Inbox) Up() *bool {
 }
 
 // Troubled reports whether an operator should look at the inbox: messages are dead or uncertain, or
-// bounced in the last day, a number is above its limit, the last scan failed, or a person has to
-// log in. A disabled inbox is not scanned.
+// bounced in the last day, a number is above its limit, the last scan failed or is too long ago, or
+// a person has to log in. A disabled inbox is not scanned.
 func (in Inbox) Troubled() bool {
-	return in.Dead+in.Uncertain+in.BouncedLately+in.alerts > 0 || in.Active && in.LastError+in.NeedsLogin != ""
+	return in.Dead+in.Uncertain+in.BouncedLately+in.alerts > 0 || in.Late || in.Active && in.LastError+in.NeedsLogin != ""
 }

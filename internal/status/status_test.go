@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"postrider/internal/db"
+	"postrider/internal/health"
 	"postrider/internal/inbox"
 	"postrider/internal/limits"
 	"postrider/internal/measure"
@@ -86,6 +87,35 @@ func TestMeasured(t *testing.T) {
 	}
 	if r.Inboxes[1].CertificateUntil != nil || r.Inboxes[1].Up() != nil {
 		t.Errorf("an inbox without TLS that was never scanned has a certificate or is up: %+v", r.Inboxes[1])
+	}
+}
+
+// TestLate: an active inbox has trouble if its last complete scan is older than its limit.
+func TestLate(t *testing.T) {
+	now := time.Date(2026, 3, 31, 12, 0, 0, 0, time.UTC)
+	ago := func(d time.Duration) *time.Time { at := now.Add(-d); return &at }
+	day := 24 * time.Hour
+	for _, c := range []struct {
+		name string
+		in   inbox.Inbox
+		want bool
+	}{
+		{"within the hour", inbox.Inbox{LastScannedAt: ago(time.Hour)}, false},
+		{"past it", inbox.Inbox{LastScannedAt: ago(time.Hour + time.Second)}, true},
+		{"never", inbox.Inbox{CreatedAt: *ago(2 * time.Hour)}, true},
+		{"just enabled", inbox.Inbox{LastScannedAt: ago(7 * day), UpdatedAt: *ago(time.Minute)}, false},
+		{"a limit of its label", inbox.Inbox{LastScannedAt: ago(2 * time.Hour), Labels: inbox.Labels{"slow": "yes"}}, false},
+		{"past that", inbox.Inbox{LastScannedAt: ago(2 * day), Labels: inbox.Labels{"slow": "yes"}}, true},
+	} {
+		c.in.ID, c.in.Active = 7, true
+		sources := Sources{Alerts: health.Limits{Labels: map[string]health.Limits{"slow": {LastScan: &day}}}}
+		facts := health.Facts{Active: true, CreatedAt: c.in.CreatedAt, LastScannedAt: c.in.LastScannedAt, Labels: c.in.Labels, Stats: tasks.Stats{Now: now}}
+		if got := sources.late(c.in, facts, health.Count(facts)); got != c.want {
+			t.Errorf("%s: late is %t, want %t", c.name, got, c.want)
+		}
+	}
+	if !(Inbox{Active: true, Late: true}).Troubled() {
+		t.Error("an inbox that is late has no trouble, want some")
 	}
 }
 

@@ -45,8 +45,12 @@ func (r inboxRow) Trouble() string {
 		return ""
 	case r.Status.NeedsLogin != "":
 		return "needs a login: " + r.Status.NeedsLogin
+	case r.Inbox.LastError != "" || !r.Status.Late:
+		return r.Inbox.LastError
+	case r.Inbox.LastScannedAt == nil:
+		return "was never scanned completely"
 	}
-	return r.Inbox.LastError
+	return "the last complete scan was " + text.Ago(r.Status.Numbers.SinceScan)
 }
 
 // rows are all inboxes with where they stand, sorted by their address.

@@ -96,7 +96,8 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error 
 	if s.Broken != nil && s.Broken() {
 		b.Needs = append(b.Needs, broken)
 	}
-	if at, state := s.lastPass(report); state != "ok" && b.Inboxes.Active > 0 {
+	reachable := slices.ContainsFunc(report.Inboxes, func(in status.Inbox) bool { return in.Active && in.LastError+in.NeedsLogin == "" })
+	if at, state := s.lastPass(report); state != "ok" && reachable {
 		b.Needs = append(b.Needs, need{
 			Title: "No inbox was read", Since: at,
 			Fix: "Check on the server that cron, the systemd timer or `postrider watch` runs.",
@@ -158,7 +159,7 @@ func (b *overviewBody) sum(report status.Report) {
 		switch {
 		case !in.Active:
 			b.Inboxes.Disabled++
-		case in.LastError+in.NeedsLogin != "":
+		case in.Late || in.LastError+in.NeedsLogin != "":
 			b.Inboxes.Failing++
 		default:
 			b.Inboxes.Active++
@@ -212,6 +213,7 @@ func inboxNeeds(report status.Report, boxes []inbox.Inbox) (out []need) {
 	for _, in := range boxes {
 		since[in.Address] = in.FailingSince
 	}
+	late := 0
 	for _, in := range report.Inboxes {
 		switch {
 		case !in.Active:
@@ -225,7 +227,15 @@ func inboxNeeds(report status.Report, boxes []inbox.Inbox) (out []need) {
 				Title: in.Email + " cannot be read", Since: since[in.Email], Says: in.LastError,
 				Fix: "Run `postrider inbox check " + in.Email + "` on the server to test it.", Link: inboxPath(in.Email),
 			})
+		case in.Late:
+			late++
 		}
+	}
+	if late > 0 {
+		out = append(out, need{
+			Title: number(late, "inbox was", "inboxes were") + " not scanned completely for longer than alerts.last_scan (an hour if that is not set)",
+			Fix:   "Check on the server that the passes are for these inboxes, too, and have enough time.", Link: "/inboxes?show=failing",
+		})
 	}
 	return bounded(out, need{Title: "More inboxes that cannot be read", Link: "/inboxes?show=failing"})
 }

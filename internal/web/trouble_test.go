@@ -131,6 +131,35 @@ func TestReady(t *testing.T) {
 	s.get("/readyz").has(t, http.StatusOK, `"relay":"ok"`)
 }
 
+// TestLate: an inbox that no pass scans is not well, even if others are scanned. One that was just
+// enabled has time until it counts.
+func TestLate(t *testing.T) {
+	s := newSite(t)
+	for _, name := range []string{"ok", "late", "never", "disabled"} {
+		s.add(name + "@firm.example")
+	}
+	s.exec(`UPDATE monitored_emails SET last_scanned_at = NULL WHERE email_address = 'never@firm.example'`)
+	s.exec(`UPDATE monitored_emails SET is_active = 0 WHERE email_address = 'disabled@firm.example'`)
+	s.now = s.now.Add(3 * time.Hour)
+	s.exec(`UPDATE monitored_emails SET last_scanned_at = ? WHERE email_address = 'ok@firm.example'`, s.now)
+	home := s.get("/")
+	home.has(t, http.StatusOK, "2 inboxes were not scanned completely for longer than alerts.last_scan", "1 ok", "2 failing", "1 disabled")
+	home.lacks(t, "No inbox was read", "All inboxes are read")
+	failing := s.get("/inboxes?show=failing")
+	failing.has(t, http.StatusOK, "the last complete scan was 3 h ago", "was never scanned completely")
+	failing.lacks(t, ">ok@firm.example", "disabled@")
+	if err := s.boxes.Enable(t.Context(), "disabled@firm.example", "anna", "why"); err != nil {
+		t.Fatal(err)
+	}
+	s.now = s.now.Add(time.Minute)
+	s.get("/").has(t, http.StatusOK, "2 ok", "2 failing")
+	s.now = s.now.Add(2 * time.Hour)
+	s.exec(`UPDATE monitored_emails SET last_scanned_at = ? WHERE email_address IN ('late@firm.example', 'never@firm.example')`, s.now)
+	s.exec(`UPDATE monitored_emails SET is_active = 0 WHERE email_address = 'disabled@firm.example'`)
+	s.now = s.now.Add(30 * time.Minute)
+	s.get("/").has(t, http.StatusOK, "1 inbox was not scanned completely", "2 ok", "1 failing")
+}
+
 // TestReadyByTheDatabase: the clock of the host may be wrong.
 func TestReadyByTheDatabase(t *testing.T) {
 	for _, off := range []time.Duration{3 * time.Hour, -3 * time.Hour} {
