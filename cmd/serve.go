@@ -164,6 +164,7 @@ func (s *services) page(access *web.Access, broken func() bool) (page *web.Serve
 				}
 				return nil
 			},
+			Patience: 5 * time.Second,
 		},
 		Metrics: metrics.Handler(s.status().Read, s.metricsOptions()), Broken: broken,
 		PassEvery: passEvery, Now: time.Now, Zone: time.Local, Log: s.log,

@@ -203,12 +203,13 @@ type readiness struct {
 // ready says whether mail can go its way: the database and the relay answer, and passes are done.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	out := readiness{Database: "ok", Relay: "ok"}
-	if report, err := s.report.get(r.Context()); err != nil {
+	report, err := s.report.get(r.Context())
+	if err != nil {
 		out.Database, out.LastPass = "failed", "unknown"
 	} else {
 		out.PassedAt, out.LastPass = s.lastPass(report)
 	}
-	if _, err := s.probe.get(r.Context()); err != nil {
+	if s.relayProblem(r.Context(), report) != nil {
 		out.Relay = "failed"
 	}
 	out.Ready = out.Database == "ok" && out.Relay == "ok" && out.LastPass == "ok"

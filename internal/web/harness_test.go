@@ -95,7 +95,7 @@ func startSite(t *testing.T, where db.Config, how ...func(*site)) *site {
 	s.options = web.Options{
 		Queue: s.queue, Inboxes: s.boxes, PassEvery: time.Hour, Now: now, Zone: time.UTC, Log: log,
 		Audit: func(ctx context.Context, in inbox.Inbox, who string) { s.audit(ctx, in, who) },
-		Relay: web.Relay{Name: "smtp.firm.example:587", Probe: func(context.Context) error { s.probes.Add(1); return s.relay }},
+		Relay: web.Relay{Name: "smtp.firm.example:587", Patience: 5 * time.Second, Probe: func(context.Context) error { s.probes.Add(1); return s.relay }},
 	}
 	for _, h := range how {
 		h(s)

@@ -85,7 +85,7 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error 
 		return err
 	}
 	b := overviewBody{Now: s.Now(), Latest: rowsOf(latest.Tasks), Charts: charts(hours, s.Now(), s.Zone), Relay: relayState{Name: s.Relay.Name}}
-	if _, err := s.probe.get(ctx); err != nil {
+	if err := s.relayProblem(ctx, report); err != nil {
 		b.Relay.Problem = err.Error()
 	}
 	audits, err := s.auditsOf(ctx, boxes...)

@@ -2,12 +2,14 @@ package web_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"postrider/internal/inbox"
+	"postrider/internal/measure"
 	"postrider/internal/tasks"
 	"postrider/internal/web"
 )
@@ -129,6 +131,26 @@ func TestReady(t *testing.T) {
 	}
 	s.relay, s.now = nil, s.now.Add(time.Second)
 	s.get("/readyz").has(t, http.StatusOK, `"relay":"ok"`)
+}
+
+// TestSlowRelay: a relay that delays its greeting is usable if passes can use it.
+func TestSlowRelay(t *testing.T) {
+	s := newSite(t, func(s *site) {
+		s.options.Relay.Patience = time.Millisecond
+		s.options.Relay.Probe = func(ctx context.Context) error {
+			<-ctx.Done()
+			return errors.New("no greeting")
+		}
+	})
+	s.get("/readyz").has(t, http.StatusServiceUnavailable, `"relay":"failed"`)
+	meter := measure.NewMeter()
+	meter.Working(new(true))
+	if err := measure.New(s.db).Keep(t.Context(), meter); err != nil {
+		t.Fatal(err)
+	}
+	s.now = s.now.Add(2 * time.Minute)
+	s.get("/readyz").has(t, http.StatusOK, `"relay":"ok"`)
+	s.get("/").lacks(t, "cannot be used")
 }
 
 // TestLate: an inbox that no pass scans is not well, even if others are scanned. One that was just

@@ -22,6 +22,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -55,7 +56,13 @@ type Inboxes interface {
 type Relay struct {
 	Name  string                          // host:port
 	Probe func(ctx context.Context) error // whether it can be used now
+	// Patience is how long Probe may take. A relay that takes longer, such as one that delays its
+	// greeting, counts as usable if it took mail when a pass last tried it.
+	Patience time.Duration
 }
+
+// slowError is that of a probe that ran out of time.
+type slowError struct{ error }
 
 // Options are what the page shows, and how.
 type Options struct {
@@ -97,8 +104,6 @@ const (
 	keepHistory = time.Minute
 	keepRelay   = time.Minute // also a failure: the relay takes many failed logins for an attack
 	keepError   = time.Second
-
-	relayPatience = 5 * time.Second
 )
 
 // New returns the page. Close it when it answers no requests any more.
@@ -107,11 +112,24 @@ func New(o Options) *Server {
 	s.report = cached[status.Report]{log: o.Log, now: o.Now, keep: keepReport, keepError: keepError, read: o.Status}
 	s.history = cached[[]tasks.Ended]{log: o.Log, now: o.Now, keep: keepHistory, keepError: keepError, read: s.readHistory}
 	s.probe = cached[struct{}]{log: o.Log, now: o.Now, keep: keepRelay, keepError: keepRelay, read: func(ctx context.Context) (struct{}, error) {
-		ctx, cancel := context.WithTimeout(ctx, relayPatience)
+		ctx, cancel := context.WithTimeout(ctx, o.Relay.Patience)
 		defer cancel()
-		return struct{}{}, o.Relay.Probe(ctx)
+		err := o.Relay.Probe(ctx)
+		if err != nil && ctx.Err() != nil {
+			err = slowError{err}
+		}
+		return struct{}{}, err
 	}}
 	return s
+}
+
+// relayProblem is why the relay cannot be used; nil if it can.
+func (s *Server) relayProblem(ctx context.Context, report status.Report) error {
+	_, err := s.probe.get(ctx)
+	if errors.As(err, new(slowError)) && report.RelayUp != nil && *report.RelayUp {
+		return nil
+	}
+	return err
 }
 
 // Close stops the audits that the page runs, and waits for their end.
