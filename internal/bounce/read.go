@@ -24,7 +24,9 @@ func Read(ctx context.Context, m *message.Message) (Report, error) {
 	}
 	r := &reader{made: m.Date(), seen: map[Fate]bool{}}
 	r.cameTo(m.Header)
-	r.readParts(parts)
+	if byProgram(m.Header) {
+		r.readParts(parts)
+	}
 	switch {
 	case len(r.Fates) > 0:
 		r.complete(parts)
@@ -141,6 +143,10 @@ func byServer(h message.Header) bool {
 	return local == "mailer-daemon" || local == "postmaster" || h.Get("X-Failed-Recipients") != "" || h.Automated() != ""
 }
 
+// byProgram reports whether a program wrote the message. Only then its parts say what it reports: a
+// person who forwards a bounce or a receipt may attach them one by one.
+func byProgram(h message.Header) bool { return h.Automated() != "" || byServer(h) }
+
 // autoReplyFields are added by programs that answer, beside Auto-Submitted (RFC 3834 5).
 var autoReplyFields = []string{"X-Autoreply", "X-Autoreply-From", "X-Autorespond", "X-Auto-Reply-From", "X-Mail-Autoreply"}
 
@@ -148,7 +154,7 @@ var autoReplyFields = []string{"X-Autoreply", "X-Autoreply-From", "X-Autorespond
 // of that (a monitor's alert has it), but it is in an answer to a message, as Exchange writes it.
 // Precedence is a sign only with a null reverse-path: mailing lists set it, too.
 func isAutoReply(h message.Header, parts []message.Part) bool {
-	if slices.ContainsFunc(parts, func(p message.Part) bool {
+	if byProgram(h) && slices.ContainsFunc(parts, func(p message.Part) bool {
 		return p.MediaType == "message/disposition-notification" || p.MediaType == "message/global-disposition-notification"
 	}) {
 		return true

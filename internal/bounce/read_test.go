@@ -114,6 +114,8 @@ var samples = []struct {
 	}}},
 	{"person-quotes", Report{Unreadable, to, "", "", nil}},
 	{"person-forwards", Report{Kind: Unreadable, Addresses: to}},
+	{"person-attaches", Report{Kind: Unreadable, Addresses: to}},
+	{"person-attaches-receipt", Report{Kind: Unreadable, Addresses: to}},
 	{"vacation", Report{Kind: AutoReply, Addresses: to}},
 	{"vacation-exchange", Report{Kind: AutoReply, Addresses: to}},
 	{"vacation-old", Report{Kind: AutoReply, Addresses: to}},
@@ -172,6 +174,17 @@ func TestReadFaulty(t *testing.T) {
 	} {
 		if got := read(t, fault.Replace(raw)); !reflect.DeepEqual(got, want) {
 			t.Errorf("Read = %+v, want %+v as without the fault, in\n%s", got, want, fault.Replace(raw)[:600])
+		}
+	}
+}
+
+// TestReadReturnPath: a report is one whatever its reverse-path.
+func TestReadReturnPath(t *testing.T) {
+	raw := sample(t, "status-failed")
+	want := read(t, raw)
+	for _, path := range []string{"", "Return-Path:\n", "Return-Path: <mailer-daemon@mx.other.example>\n"} {
+		if got := read(t, strings.Replace(raw, "Return-Path: <>\n", path, 1)); !reflect.DeepEqual(got, want) {
+			t.Errorf("with %q Read = %+v, want %+v", path, got, want)
 		}
 	}
 }
