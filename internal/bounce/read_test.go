@@ -72,6 +72,8 @@ var samples = []struct {
 		{"ann@inside.example", "ann+tag@other.example", Failed, 0, "5.2.2", "", "relay.firm.example", made},
 		{"ann@inside.example", "bob+3@other.example", Failed, 0, "5.2.2", "", "relay.firm.example", made},
 		{"carl@other.example", "carl@other.example", Failed, 0, "5.2.2", "", "relay.firm.example", made},
+		{"ann+2026@other.example", "ann+2026@other.example", Failed, 0, "5.2.2", "", "relay.firm.example", made},
+		{"ann+ED@other.example", "ann+42@other.example", Failed, 0, "5.2.2", "", "relay.firm.example", made},
 	}}},
 	{"status-utf8", Report{Delivery, to, "", "<ä@author.example>", []Fate{
 		{"jörg@bücher.example", "jörg@bücher.example", Failed, 550, "5.6.7", "hier gibt es kein SMTPUTF8: Jörg", "relay.firm.example", made},

@@ -92,7 +92,9 @@ func recipient(v string) string {
 	return mailbox(unxtext(a))
 }
 
-var hexPair = regexp.MustCompile(`\+[0-9A-F]{2}`)
+// hexPair is a character that xtext has to encode, except for blanks and control characters: it
+// does not encode a digit, as in archive+2026@x.example.
+var hexPair = regexp.MustCompile(`\+(?:2B|3D|[89A-F][0-9A-F])`)
 
 // unxtext decodes xtext (RFC 3461 4), which some servers copy into their report as it stood in
 // ORCPT, and some decode. What is not encoded, or is something else when it is decoded, stays.
