@@ -346,6 +346,8 @@ var notOfMailbox = []tasks.Arrival{
 	{Status: tasks.Bounced, Code: 554, Enhanced: "5.7.1", Reply: "looks like spam"},
 	{Status: tasks.Bounced, Enhanced: "4.4.7", Reply: "expired"},
 	{Status: tasks.Bounced, Code: 552, Reply: "too large"},
+	{Status: tasks.Bounced, Code: 553, Enhanced: "5.1.7", Reply: "the sender is no address"},
+	{Status: tasks.Bounced, Code: 553, Enhanced: "5.1.8", Reply: "the sender's domain does not exist"},
 	{Status: tasks.Bounced, Code: 550, Enhanced: "5.1.1", Reply: "no such user", Target: "member@other.example"},
 }
 
@@ -363,8 +365,9 @@ func testBounces(s *suite) {
 		if uid > 2 {
 			s.arrive(id, better, bounce, true)
 		}
-		other := p.sent(10+uid, "other"+string(rune('a'+uid)), bad)
-		s.arrive(other, bad, notOfMailbox[uid], true)
+	}
+	for i, a := range notOfMailbox {
+		s.arrive(p.sent(10+uint32(i), "other"+string(rune('a'+i)), bad), bad, a, true)
 	}
 	for _, c := range []struct {
 		within time.Duration
