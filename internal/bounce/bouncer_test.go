@@ -90,6 +90,29 @@ func TestBouncerUTF8(t *testing.T) {
 	}
 }
 
+// TestBouncerAlias: a report about a member of an alias. Exim is the one that names only the alias
+// in its delivery status.
+func TestBouncerAlias(t *testing.T) {
+	next := testserver.NextHop(t, testserver.NextHopOptions{Refuse: func(to string) (int, string) {
+		if to == "unknown@other.example" {
+			return 550, "5.1.1 nobody has that name here"
+		}
+		return 0, ""
+	}})
+	server := testserver.BouncingExim(t, next.Port())
+	signer := on(t, time.Now(), tokenPlace, "a secret")
+	for to, member := range map[string]string{"office@firm.example": "unknown@other.example", "hidden@firm.example": "an undisclosed address"} {
+		from := signer.ReversePath(7, to)
+		submit(t, server.Port, "<"+from+">", to, "")
+		raw := reportTo(t, server, next, from)
+		r := read(t, raw)
+		checkReal(t, signer, 7, to, Fate{Action: Failed, Code: 550, Status: "5.1.1", Reply: "nobody has that name here", Remote: testserver.BouncerNext}, r)
+		if t.Failed() || r.Fates[0].Target(to) != member {
+			t.Errorf("the report on %s is about %+v, want it to be about %s:\n%s", to, r.Fates, member, raw)
+		}
+	}
+}
+
 // checkReal checks that a report leads back to its delivery and says what became of it.
 func checkReal(t *testing.T, signer *Signer, task int64, to string, want Fate, r Report) {
 	t.Helper()
@@ -137,7 +160,7 @@ func reportTo(t *testing.T, server *testserver.Bouncer, next *smtpsink.Server, t
 	}
 }
 
-// submit hands the server one message, and asks for reports of all kinds.
+// submit hands the server one message, and asks for reports of all kinds, unless orcpt is empty.
 func submit(t *testing.T, port int, from, to, orcpt string) {
 	t.Helper()
 	stream, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -147,6 +170,9 @@ func submit(t *testing.T, port int, from, to, orcpt string) {
 	defer func() { _ = stream.Close() }()
 	_ = stream.SetDeadline(time.Now().Add(time.Minute))
 	conn := textproto.NewConn(stream)
+	if orcpt != "" {
+		orcpt = " NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=" + orcpt
+	}
 	for _, step := range []struct {
 		line string
 		code int
@@ -154,7 +180,7 @@ func submit(t *testing.T, port int, from, to, orcpt string) {
 		{"", 220},
 		{"EHLO firm.example", 250},
 		{"MAIL FROM:" + from, 250},
-		{"RCPT TO:<" + to + "> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=" + orcpt, 250},
+		{"RCPT TO:<" + to + ">" + orcpt, 250},
 		{"DATA", 354},
 		{"From: someone@author.example\r\nMessage-ID: <original@author.example>\r\nSubject: hello\r\n\r\nHello.\r\n.", 250},
 		{"QUIT", 221},

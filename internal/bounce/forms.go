@@ -22,7 +22,7 @@ type form struct {
 var (
 	inAnglesAlone = regexp.MustCompile(`^<([^<>\s]+@[^<>\s]+)>:?\s*$`)
 	inAngles      = regexp.MustCompile(`^<([^<>\s]+@[^<>\s]+)>(?: \(expanded from <[^<>]*>\))?:\s`)
-	indented      = regexp.MustCompile(`^ {2}([^\s<>]+@[^\s<>:]+)\s*$`)
+	indented      = regexp.MustCompile(`^ {2}([^\s<>]+@[^\s<>:]+|an undisclosed address)\s*$`)
 	alone         = regexp.MustCompile(`^([^\s<>#:']+@[^\s<>#:']+)\s*$`)
 	beforeColon   = regexp.MustCompile(`^<?([^\s<>]+@[^\s<>]+?)>?: `)
 	onADate       = regexp.MustCompile(`^\s*'?([^\s<>']+@[^\s<>']+)'? on .*\d.*`)
@@ -151,9 +151,15 @@ var (
 	asides = regexp.MustCompile(`(?:\s*(?:Giving up on \S+|\(in reply to [^()]*\)|<[\w.-]+ #[\d.]+>|\(#[245]\.\d{1,3}\.\d{1,3}\)|['#>)]))+\s*$`)
 )
 
+// generated is how Exim names the alias of a recipient.
+var generated = regexp.MustCompile(`^\((?:ultimately )?generated from ([^\s<>()]+@[^\s<>()]+)\) ?`)
+
 // explain reads what a form says of one recipient.
 func (f Fate) explain(words, remote string) Fate {
 	words = text.Line(words)
+	if m := generated.FindStringSubmatch(words); m != nil {
+		f.Original, words = mailbox(m[1]), words[len(m[0]):]
+	}
 	f.Code, f.Status, f.Reply = said(words)
 	f.Reply, f.Remote = asides.ReplaceAllString(f.Reply, ""), remote
 	for _, one := range remotes {
@@ -169,11 +175,21 @@ func (f Fate) explain(words, remote string) Fate {
 // delivered.
 var onlyRelayed = regexp.MustCompile(`(?m)^[ \t]*<([^\s<>]+)> \(relayed to non-DSN-aware mailer\)`)
 
+// membersIn are the recipients that a form names, by their alias, or by themselves if they have none.
+// The delivery status of Exim names only the alias, once for each of them, in the same order.
+func membersIn(words []Fate) map[string][]string {
+	members := map[string][]string{}
+	for _, f := range words {
+		alias := cmp.Or(f.Original, f.Recipient)
+		members[alias] = append(members[alias], f.Recipient)
+	}
+	return members
+}
+
 // complete adds what the delivery status of some servers leaves to the text beside it.
-func (r *reader) complete(parts []message.Part) {
+func (r *reader) complete(parts []message.Part, words []Fate) {
 	inWords := map[string]Fate{}
-	fates, _ := readForms(parts)
-	for _, f := range fates {
+	for _, f := range words {
 		inWords[f.Recipient] = f
 	}
 	relayed := map[string]bool{}

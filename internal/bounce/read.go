@@ -22,20 +22,20 @@ func Read(ctx context.Context, m *message.Message) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	r := &reader{made: m.Date(), seen: map[Fate]bool{}}
+	words, id := readForms(parts)
+	r := &reader{made: m.Date(), seen: map[Fate]bool{}, members: membersIn(words)}
 	r.cameTo(m.Header)
 	if byProgram(m.Header) {
 		r.readParts(parts)
 	}
 	switch {
 	case len(r.Fates) > 0:
-		r.complete(parts)
+		r.complete(parts, words)
 	case byServer(m.Header):
-		fates, id := readForms(parts)
-		for _, f := range fates {
+		for _, f := range words {
 			r.add(Delivery, f)
 		}
-		if len(fates) > 0 {
+		if len(words) > 0 {
 			r.MessageID = cmp.Or(r.MessageID, id)
 		}
 	}
@@ -48,8 +48,9 @@ func Read(ctx context.Context, m *message.Message) (Report, error) {
 // reader collects a Report.
 type reader struct {
 	Report
-	made time.Time
-	seen map[Fate]bool // by recipient, original and action
+	made    time.Time
+	seen    map[Fate]bool       // by recipient, original and action
+	members map[string][]string // see membersIn; without those that were read already
 }
 
 // cameTo collects the addresses that the message was delivered to, those that a server wrote first.

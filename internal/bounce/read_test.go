@@ -94,7 +94,14 @@ var samples = []struct {
 	}}},
 	{"exim", Report{Delivery, to, "", original, []Fate{
 		{"ann@other.example", "", Failed, 550, "5.1.1", "<ann@other.example>: nobody has that name here", "mx.other.example", made},
-		{"bob@other.example", "", Failed, 0, "", "(generated from team@other.example) mailbox is full: retry timeout exceeded", "", made},
+		{"bob@other.example", "team@other.example", Failed, 0, "", "mailbox is full: retry timeout exceeded", "", made},
+	}}},
+	{"exim-alias", Report{Delivery, to, "", "", []Fate{
+		{"ann@far.example", "team@other.example", Failed, 550, "5.1.1", "nobody has that name here", "mx.far.example", made},
+		{"team@other.example", "", Failed, 0, "5.0.0", "mailbox is full: retry timeout exceeded", "mx.other.example", made},
+		{"bob@far.example", "team@other.example", Failed, 554, "5.7.1", "this is not wanted here", "mx.far.example", made},
+		{"an undisclosed address", "list@other.example", Failed, 550, "5.1.1", "nobody has that name here", "mx.far.example", made},
+		{"carl@other.example", "", Failed, 0, "5.0.0", "Unrouteable address", "mx.other.example", made},
 	}}},
 	{"exim-warning", Report{Delivery, to, "", "", []Fate{{"slow@far.example", "", Delayed, 451, "4.7.1", "not now", "mx.far.example", made}}}},
 	{"postfix", Report{Delivery, to, "", "", []Fate{
@@ -103,6 +110,10 @@ var samples = []struct {
 	}}},
 	{"postfix-warning", Report{Delivery, to, "", "", []Fate{{"slow@far.example", "", Delayed, 0, "", "connect to mx.far.example[192.0.2.9]: Connection timed out", "", made}}}},
 	{"sendmail", Report{Delivery, to, "", "", []Fate{{"ann@other.example", "", Failed, 550, "5.1.1", "nobody has that name here", "", made}}}},
+	{"sendmail-alias", Report{Delivery, to, "", "", []Fate{
+		{"ann@far.example", "team@other.example", Failed, 550, "5.1.1", "nobody has that name here", "mx.far.example", made},
+		{"bob@other.example", "", Failed, 0, "5.1.1", "User unknown", "mx.other.example", made},
+	}}},
 	{"sendmail-warning", Report{Delivery, to, "", "", []Fate{{"slow@far.example", "", Delayed, 0, "", "", "", made}}}},
 	{"exchange", Report{Delivery, to, "", original, []Fate{
 		{"ann@other.example", "", Failed, 550, "5.1.10", "RESOLVER.ADR.RecipientNotFound; not found", "mx.far.example", made},
@@ -156,7 +167,7 @@ func TestTarget(t *testing.T) {
 			t.Errorf("the target of a fate of %q is %q, want none: it is the recipient", own, got)
 		}
 	}
-	for _, other := range []string{"bob@firm.example", "ann@private.example", "ann@otherfirm.example", "ann", "\"ann@firm.example\"@x.example"} {
+	for _, other := range []string{"bob@firm.example", "ann@private.example", "ann@otherfirm.example", "ann", "\"ann@firm.example\"@x.example", "an undisclosed address"} {
 		if got := (Fate{Recipient: other, Original: "ann@firm.example"}).Target("ann@firm.example"); got != other {
 			t.Errorf("the target of a fate of %s is %q, want that address", other, got)
 		}

@@ -1,6 +1,7 @@
 package bounce
 
 import (
+	"cmp"
 	"encoding/hex"
 	"regexp"
 	"strconv"
@@ -26,6 +27,10 @@ func (r *reader) readStatus(s string) {
 			reporting = mta
 		}
 		if f, ok := fateOf(g); ok {
+			if of := r.members[f.Recipient]; len(of) > 0 {
+				r.members[f.Recipient] = of[1:]
+				f.about(of[0])
+			}
 			if f.Remote == "" {
 				f.Remote = reporting // it decided by itself
 			}
@@ -43,6 +48,9 @@ func fateOf(g group) (Fate, bool) {
 	if f.Recipient == "" {
 		f.Recipient = f.Original
 	}
+	if actual := recipient(g.get("x-actual-recipient")); strings.Contains(actual, "@") { // sendmail
+		f.about(actual)
+	}
 	if m := status.FindStringSubmatch(g.get("status")); m != nil {
 		f.Status = m[1]
 	}
@@ -52,6 +60,13 @@ func fateOf(g group) (Fate, bool) {
 	f.Code, specific, f.Reply = said(words)
 	f.refine(specific)
 	return f, f.Recipient != "" && f.Action != 0
+}
+
+// about makes it the fate of a member, if its recipient is an alias.
+func (f *Fate) about(member string) {
+	if spelled(member) != spelled(f.Recipient) {
+		f.Original, f.Recipient = cmp.Or(f.Original, f.Recipient), member
+	}
 }
 
 // refine takes a status from a reply, where the report has none, or none that says why (RFC 3463
