@@ -32,6 +32,9 @@ func TestBouncesRepeat(t *testing.T) {
 		}
 
 		w.put("desk@firm.example", "three")
+		if out := w.must(0, "run", "--dry-run").stdout; !strings.Contains(out, "forwarded to kept@other.example by route all; nothing would be sent to gone@other.example: suspended since") {
+			t.Errorf("run --dry-run prints\n%s\nwant that the suspended one gets nothing", out)
+		}
 		w.pass(75)
 		dead := w.tasks("--status", "dead")
 		if len(dead) != 1 || !strings.Contains(dead[0].Reason, "postrider recipient resume gone@other.example") || len(w.sentTo("gone@other.example")) != 2 {

@@ -54,8 +54,8 @@ func (s *scanner) review(ctx context.Context) error {
 
 // withhold fails the deliveries to recipients that are suspended. One that may have the message
 // already is left as it is.
-func (d *deliverer) withhold(ctx context.Context, ds []tasks.Delivery) ([]tasks.Delivery, error) {
-	if d.pass.Bounces == nil {
+func (p *Pass) withhold(ctx context.Context, ds []tasks.Delivery) ([]tasks.Delivery, error) {
+	if p.Bounces == nil {
 		return ds, nil
 	}
 	ds = slices.Clone(ds)
@@ -64,7 +64,7 @@ func (d *deliverer) withhold(ctx context.Context, ds []tasks.Delivery) ([]tasks.
 		if !to.ToSend() {
 			continue
 		}
-		why, err := d.pass.Bounces.Suspended(context.WithoutCancel(ctx), to.Recipient)
+		why, err := p.Bounces.Suspended(context.WithoutCancel(ctx), to.Recipient)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("look up whether %s is suspended: %w", to.Recipient, err)

@@ -3,6 +3,7 @@ package pass
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -153,6 +154,50 @@ func TestSuspended(t *testing.T) {
 		t.Errorf("the relay got %d messages, want none for those who are suspended", n)
 	}
 }
+
+// TestSuspendedInADryRun: a dry run says to whom nothing would be sent, and why.
+func TestSuspendedInADryRun(t *testing.T) {
+	r := newRig(t, nil, route.Rule{Name: "all", To: []string{"gone@x.example", "kept@x.example"}})
+	f := &fakeBounces{}
+	r.Bounces = f
+	r.add("all")
+	preview := func() string {
+		seen := &woulds{}
+		r.Config.DryRun, r.Observer = true, seen
+		r.run()
+		r.Config.DryRun, r.Observer = false, nobody{}
+		return seen.all
+	}
+	r.waiting("INBOX", 1)
+	f.suspended = map[string]string{"gone@x.example": "it is suspended"}
+	if got, want := preview(), "[kept@x.example] task 1 (received) would be processed; nothing would be sent to gone@x.example: it is suspended\n"; got != want {
+		t.Errorf("of a task that is due it shows %q, want %q", got, want)
+	}
+	r.run()
+	r.subjects("two")
+	if got, want := preview(), "[kept@x.example] would be forwarded to kept@x.example by route all; nothing would be sent to gone@x.example: it is suspended\n"; got != want {
+		t.Errorf("of a new message it shows %q, want %q", got, want)
+	}
+	f.suspended["kept@x.example"] = "so is this"
+	if got, want := preview(), "[] would be forwarded to nobody by route all; nothing would be sent to gone@x.example: it is suspended; nothing would be sent to kept@x.example: so is this\n"; got != want {
+		t.Errorf("while both are suspended it shows %q, want %q", got, want)
+	}
+	f.fails = errors.New("the database is away")
+	r.Config.DryRun, r.Observer = true, &woulds{}
+	if rep := r.run(); !strings.Contains(rep.Error, "the database is away") {
+		t.Errorf("the dry run: %+v, want the error", rep)
+	}
+}
+
+// woulds are what a dry run shows, a line each: to whom, and in words.
+type woulds struct {
+	nobody
+	all string
+}
+
+func (w *woulds) show(one *Would)   { w.all += fmt.Sprintln(one.Recipients, one.Outcome) }
+func (w *woulds) Preview(p Preview) { w.show(p.Would()) }
+func (w *woulds) Due(t tasks.Task)  { w.show(WouldProcess(t)) }
 
 // TestSuspendedUnknown: while it is not known who is suspended, nothing is sent, and the attempt
 // does not count.

@@ -41,7 +41,7 @@ func (d *deliverer) process(ctx context.Context, j *job) (tasks.Status, error) {
 	case end != nil:
 		return d.finish(ctx, j, *end)
 	}
-	if ds, err = d.withhold(ctx, ds); err != nil {
+	if ds, err = d.pass.withhold(ctx, ds); err != nil {
 		return d.unrecorded(ctx, j, nil, err)
 	}
 	if tasks.OnlyWaits(ds) || len(recipientsToDo(ds)) == 0 {

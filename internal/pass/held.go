@@ -114,6 +114,10 @@ func (h *Held) preview(ctx context.Context) error {
 		if !isDecided(t, h.revision) && !t.Begun() { // a run decides it, or decides it again
 			t.Route, t.Deliveries = "", nil
 		}
+		var err error
+		if t.Deliveries, err = p.withhold(ctx, t.Deliveries); err != nil {
+			return err
+		}
 		p.Observer.Due(t)
 		return nil
 	})

@@ -186,6 +186,11 @@ func (s *scanner) put(ctx context.Context, f *folder, page tasks.Page) error {
 	news := false
 	for i, r := range regs {
 		news = s.count(f, page.Entries[i], r) || news
+		if s.pass.Config.DryRun {
+			if err := s.preview(ctx, f, page.Entries[i], r); err != nil {
+				return err
+			}
+		}
 	}
 	f.row.LastSeenUID = max(f.row.LastSeenUID, page.Cursor)
 	if news && f.compared() { // otherwise reconciled says so
@@ -218,10 +223,22 @@ func (s *scanner) count(f *folder, e tasks.Entry, r tasks.Registration) (news bo
 	case r.Fate != tasks.New:
 		s.pass.Observer.Done(1)
 	}
-	if s.pass.Config.DryRun {
-		s.pass.Observer.Preview(Preview{Inbox: s.in.Address, Folder: f.row.Name, Epoch: f.row.UIDValidity, Entry: e, Registration: r})
-	}
 	return news
+}
+
+// preview shows what a pass would do with one message.
+func (s *scanner) preview(ctx context.Context, f *folder, e tasks.Entry, r tasks.Registration) (err error) {
+	p := Preview{Inbox: s.in.Address, Folder: f.row.Name, Epoch: f.row.UIDValidity, Entry: e, Registration: r}
+	if e.Decision != nil && !r.Status.Ended() {
+		for _, to := range e.Decision.Recipients {
+			p.Deliveries = append(p.Deliveries, tasks.Delivery{Recipient: to, Status: tasks.Pending})
+		}
+		p.Deliveries, err = s.pass.withhold(ctx, p.Deliveries)
+	}
+	if err == nil {
+		s.pass.Observer.Preview(p)
+	}
+	return err
 }
 
 // offer is a task that may be sent before it is claimed; nil for others. If somebody else claims it,

@@ -1,6 +1,7 @@
 package pass
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -37,13 +38,10 @@ func (p Preview) Would() *Would {
 	w := &Would{
 		Inbox: p.Inbox, Folder: p.Folder, UIDValidity: uint32(p.Epoch), UID: p.Entry.UID,
 		MessageID: id.MessageID, Sender: id.Sender, Subject: id.Subject, Size: id.Size,
-		Status: r.Status, Skip: r.Skip, Recipients: []string{}, Outcome: p.outcome(),
+		Status: r.Status, Skip: r.Skip, Recipients: append([]string{}, recipientsToDo(p.Deliveries)...), Outcome: p.outcome(),
 	}
 	if d != nil {
 		w.Route = d.Route
-	}
-	if d != nil && !r.Status.Ended() {
-		w.Recipients = append(w.Recipients, d.Recipients...)
 	}
 	return w
 }
@@ -55,7 +53,7 @@ func WouldProcess(t tasks.Task) *Would {
 		Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID, Task: &t.ID,
 		MessageID: t.Identity.MessageID, Sender: t.Identity.Sender, Subject: t.Identity.Subject, Size: t.Identity.Size,
 		Status: t.Status, Route: t.Route, Recipients: append([]string{}, recipientsToDo(t.Deliveries)...),
-		Outcome: fmt.Sprintf("task %d (%s) would be processed", t.ID, t.Status),
+		Outcome: fmt.Sprintf("task %d (%s) would be processed", t.ID, t.Status) + withheld(t.Deliveries),
 	}
 	if len(t.Deliveries) == 0 {
 		w.Outcome = fmt.Sprintf("task %d (%s) would be decided by the current routes; to see how: postrider route test --task %[1]d", t.ID, t.Status)
@@ -81,9 +79,20 @@ func (p Preview) outcome() string {
 	case r.Status.Ended():
 		return "would not be forwarded: " + d.Reason
 	}
-	what := fmt.Sprintf("would be forwarded to %s by route %s", strings.Join(d.Recipients, ", "), d.Route)
+	to := cmp.Or(strings.Join(recipientsToDo(p.Deliveries), ", "), "nobody")
+	what := fmt.Sprintf("would be forwarded to %s by route %s", to, d.Route)
 	for _, n := range d.Notes {
 		what += " (" + text.Line(n.Detail) + ")"
+	}
+	return what + withheld(p.Deliveries)
+}
+
+// withheld names the recipients that a pass would not try, and says why.
+func withheld(ds []tasks.Delivery) (what string) {
+	for _, d := range ds {
+		if d.Status == tasks.Failed {
+			what += "; nothing would be sent to " + d.Recipient + ": " + text.Line(d.Reply)
+		}
 	}
 	return what
 }

@@ -105,4 +105,5 @@ type Preview struct {
 	Epoch         int64
 	Entry         tasks.Entry
 	Registration  tasks.Registration
+	Deliveries    []tasks.Delivery // before the first attempt; none if it would not be forwarded
 }
