@@ -11,7 +11,7 @@ import (
 )
 
 // Review notes the recipients whose mail bounces too often, and forgets those whose mail no longer
-// does. Doing it twice changes nothing.
+// does. Without Config.Suspend nobody stays suspended. Doing it twice changes nothing.
 func (b *Book) Review(ctx context.Context) error {
 	counts, err := b.tooMany(ctx, b.cfg.Within)
 	if err != nil {
@@ -31,9 +31,9 @@ func (b *Book) Review(ctx context.Context) error {
 			}
 		}
 		switch {
-		case again && (n.Resumed != nil || b.cfg.Suspend && !n.Suspended):
+		case again && (n.Resumed != nil || n.Suspended != b.cfg.Suspend):
 			err = b.note(ctx, n.Recipient, count, n)
-		case n.Resumed != nil && now.Sub(*n.Resumed) > b.cfg.Within, n.Resumed == nil && !n.Suspended && !again:
+		case n.Resumed != nil && now.Sub(*n.Resumed) > b.cfg.Within, n.Resumed == nil && !again && (!n.Suspended || !b.cfg.Suspend):
 			err = b.store.forget(ctx, *n)
 		}
 		if err != nil {

@@ -205,6 +205,28 @@ func TestNoteOnly(t *testing.T) {
 	}
 }
 
+// TestSuspendOff: without suspend nobody stays suspended, and none of it comes back with suspend.
+func TestSuspendOff(t *testing.T) {
+	r := newReviewed(t, true)
+	r.bounce(3)
+	r.review()
+	r.cfg.Suspend = false
+	if all := r.review(); len(all) != 1 || all[0].Suspended {
+		t.Errorf("without suspend %+v are noted, want the recipient, not suspended", all)
+	}
+	r.cfg.Suspend = true
+	r.review()
+	r.cfg.Suspend = false
+	r.now = r.now.AddDate(0, 0, 8)
+	if all := r.review(); len(all) != 0 {
+		t.Errorf("without suspend, a week later, %+v are noted, want nobody", all)
+	}
+	r.cfg.Suspend = true
+	if all := r.review(); len(all) != 0 || r.why("gone@other.example") != "" {
+		t.Errorf("with suspend again %+v are noted, want nobody", all)
+	}
+}
+
 // TestSuspendedElsewhere: what another process suspends is noticed within a minute.
 func TestSuspendedElsewhere(t *testing.T) {
 	r := newReviewed(t, true)
