@@ -21,7 +21,7 @@ var day0 = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 // registry is a Queue with two tasks of the same message to two recipients.
 type registry struct {
 	tasks   map[int64]tasks.Task
-	bounces func(within time.Duration, n int) map[string]int
+	bounces func(within time.Duration) map[string]int
 	said    []string // what was recorded
 	fails   error
 }
@@ -58,8 +58,8 @@ func (r *registry) SentAs(_ context.Context, id string, within time.Duration) ([
 	return nil, r.fails
 }
 
-func (r *registry) Bounces(_ context.Context, within time.Duration, n int) (map[string]int, error) {
-	return r.bounces(within, n), r.fails
+func (r *registry) Bounces(_ context.Context, within time.Duration) (map[string]int, error) {
+	return r.bounces(within), r.fails
 }
 
 func signer(t testing.TB, secret string, now time.Time) *bounce.Signer {

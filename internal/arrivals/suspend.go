@@ -3,6 +3,7 @@ package arrivals
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -56,7 +57,7 @@ type bounced struct {
 
 // tooMany are the recipients whose mail bounced too often within that time, by address.Mailbox.
 func (b *Book) tooMany(ctx context.Context, within time.Duration) (map[string]bounced, error) {
-	counts, err := b.queue.Bounces(ctx, within, b.cfg.After)
+	counts, err := b.queue.Bounces(ctx, within)
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +66,7 @@ func (b *Book) tooMany(ctx context.Context, within time.Duration) (map[string]bo
 		key := address.Mailbox(recipient)
 		out[key] = bounced{out[key].times + n, append(out[key].as, recipient)}
 	}
+	maps.DeleteFunc(out, func(_ string, all bounced) bool { return all.times < b.cfg.After })
 	return out, nil
 }
 

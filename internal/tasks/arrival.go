@@ -21,8 +21,8 @@ type Tracker interface {
 	// out, or may have: the newest first, at most 20. It reads all tasks of that time.
 	SentAs(ctx context.Context, messageID string, within time.Duration) ([]int64, error)
 	// Bounces counts, for each recipient, the deliveries of which a bounce was recorded within that
-	// time that is about the mailbox (Arrival.OfMailbox): only recipients with at least n of them.
-	Bounces(ctx context.Context, within time.Duration, n int) (map[string]int, error)
+	// time that is about the mailbox (Arrival.OfMailbox).
+	Bounces(ctx context.Context, within time.Duration) (map[string]int, error)
 }
 
 // SentAsMost is how many tasks SentAs returns at most.

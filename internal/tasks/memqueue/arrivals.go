@@ -77,7 +77,7 @@ func (q *Queue) SentAs(_ context.Context, messageID string, within time.Duration
 }
 
 // Bounces implements tasks.Queue.
-func (q *Queue) Bounces(_ context.Context, within time.Duration, n int) (map[string]int, error) {
+func (q *Queue) Bounces(_ context.Context, within time.Duration) (map[string]int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	since := q.now().Add(-within)
@@ -87,11 +87,6 @@ func (q *Queue) Bounces(_ context.Context, within time.Duration, n int) (map[str
 			if a.Status == tasks.Bounced && a.OfMailbox() && a.reported.After(since) {
 				out[recipient]++
 			}
-		}
-	}
-	for recipient, times := range out {
-		if times < n {
-			delete(out, recipient)
 		}
 	}
 	return out, nil

@@ -150,14 +150,14 @@ func (q *Queue) sameID() string {
 }
 
 // Bounces implements tasks.Queue.
-func (q *Queue) Bounces(ctx context.Context, within time.Duration, n int) (map[string]int, error) {
+func (q *Queue) Bounces(ctx context.Context, within time.Duration) (map[string]int, error) {
 	out := map[string]int{}
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
 		now, err := q.db.Now(tx)
 		if err != nil {
 			return err
 		}
-		rows, err := db.Query(tx, (*bouncesRow).into, sqlBounces, now.Add(-within), n)
+		rows, err := db.Query(tx, (*bouncesRow).into, sqlBounces, now.Add(-within))
 		clear(out)
 		for _, r := range rows {
 			out[r.recipient] = r.n

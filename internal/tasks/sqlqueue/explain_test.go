@@ -183,7 +183,7 @@ func TestIndexes(t *testing.T) {
 				{"arrivals", "monitored_emails_arrivals", "range", "PRIMARY", sqlArrivals, []any{ids}, 20},
 				{"arrivals of an audit", "a", "eq_ref", "PRIMARY", sqlSeenBetween, []any{folderID, 1, 1, 100}, 1},
 				{"counts of arrivals", "monitored_emails_arrivals", "range", "monitored_emails_arrivals_inbox", sqlArrivalCounts, []any{soon, boxes[:4], tasks.Troubles}, 2000},
-				{"bounces", "monitored_emails_arrivals", "range", "monitored_emails_arrivals_status", sqlBounces, []any{old, 5}, 1000},
+				{"bounces", "monitored_emails_arrivals", "range", "monitored_emails_arrivals_status", sqlBounces, []any{old}, 1000},
 				{"sent as", "monitored_emails_tasks", "range", "PRIMARY", fmt.Sprintf(sqlSentAs, sameIDOnMySQL), []any{100, 300, old, "<a@b>", 20}, 1000},
 				{"purged as", "monitored_emails_seen", "range", "monitored_emails_seen_task", sqlPurgedAs, []any{"dead", []int64{1}}, 10},
 			} {
@@ -256,7 +256,7 @@ func TestSQLiteIndexes(t *testing.T) {
 		{"arrivals", "sqlite_autoindex_monitored_emails_arrivals_1 (task_id=?)", sqlArrivals, []any{ids}},
 		{"arrivals of an audit", "SEARCH a USING INDEX sqlite_autoindex_monitored_emails_arrivals_1 (task_id=? AND recipient=?)", sqlSeenBetween, []any{1, 1, 1, 9}},
 		{"counts of arrivals", "COVERING INDEX monitored_emails_arrivals_inbox (inbox_id=? AND status=?)", sqlArrivalCounts, []any{now, ids, tasks.Troubles}},
-		{"bounces", "INDEX monitored_emails_arrivals_status (status=? AND reported_at>?)", sqlBounces, []any{now, 5}},
+		{"bounces", "INDEX monitored_emails_arrivals_status (status=? AND reported_at>?)", sqlBounces, []any{now}},
 		{"sent as", "SEARCH monitored_emails_tasks USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", fmt.Sprintf(sqlSentAs, sameIDOnSQLite), []any{1, 9, now, "<a@b>", 20}},
 		{"list of the bounced", "monitored_emails_arrivals_status (status=?)", bounced, inList},
 		{"search of the bounced", "monitored_emails_arrivals_status (status=?)", sqlBouncedCandidates, []any{1, 9, 5}},
