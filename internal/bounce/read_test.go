@@ -80,7 +80,11 @@ var samples = []struct {
 	}}},
 	{"status-wrapped", Report{Delivery, to, "", original, []Fate{{"ann@other.example", "", Failed, 550, "5.1.1", "no", "relay.firm.example", made}}}},
 	{"status-bare", Report{Delivery, to, "", "", []Fate{{"busy@other.example", "", Delayed, 452, "4.2.2", "there is no room for now", "mx.other.example", made}}}},
-	{"status-relayed", Report{Delivery, to, "", "", []Fate{{"fine@other.example", "", Relayed, 250, "2.0.0", "Ok", "mx.other.example", made}}}},
+	{"status-relayed", Report{Delivery, to, "", "", []Fate{
+		{"fine@other.example", "", Relayed, 250, "2.0.0", "Ok", "mx.other.example", made},
+		{"team@other.example", "", Relayed, 0, "2.0.0", "relayed via non SMTP router", "relay.firm.example", made},
+		{"last@other.example", "", Relayed, 0, "2.0.0", "relayed via non DSN router", "relay.firm.example", made},
+	}}},
 	{"complaint", Report{Complaint, []string{"bounces@firm.example", "abuse@firm.example", "bounces+token@firm.example"}, "abc234", original, []Fate{
 		{"ann@provider.example", "", Complained, 0, "", "abuse", "loop.provider.example", made},
 		{"bob@provider.example", "", Complained, 0, "", "abuse", "loop.provider.example", made},
