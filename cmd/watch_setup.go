@@ -187,7 +187,8 @@ func (w *watching) measure(ctx context.Context) {
 // imapSettings is what all sessions are opened with, besides what is stored with each inbox.
 func (s *services) imapSettings() string {
 	c := s.cfg.IMAP
-	return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, string(c.Proxy), "\n", c.CAFile, "\n", c.IdleTimeout, c.DialTimeout)))
+	all := fmt.Append(nil, string(c.Proxy), "\n", c.CAFile, "\n", c.IdleTimeout, c.DialTimeout, s.cfg.Forward.MaxSize)
+	return fmt.Sprintf("%x", sha256.Sum256(all))
 }
 
 // directory differs when the contacts do that routes look at.

@@ -276,6 +276,26 @@ func TestWatchBroken(t *testing.T) {
 	}
 }
 
+// TestWatchRaisedMaxSize: after forward.max_size is raised and read again, larger mail goes out: the
+// connections of before would refuse it.
+func TestWatchRaisedMaxSize(t *testing.T) {
+	w := &watching{world: newWorld(t, "sqlite")}
+	limit := func(from, to string) {
+		w.rewrite(func(text string) string { return strings.Replace(text, from, to, 1) })
+	}
+	limit("forward: {", "forward: {max_size: 2KiB, ")
+	w.addInbox(desk, "--start", "now")
+	w.restart()
+	limit("2KiB", "20KiB")
+	_ = w.p.cmd.Process.Signal(syscall.SIGHUP)
+	w.await("a new connection", func() bool { return strings.Count(w.p.stderr.String(), "folder opened") == 2 })
+	large := testserver.Mail("alice@client.example", desk, "large", strings.Repeat("The quick brown fox.\n", 500))
+	w.imap.Append(t, desk, "INBOX", large)
+	w.came(1)
+	w.end(w.p, 0)
+	w.wantOnce([][]byte{large})
+}
+
 // TestWatchBrokenPage: while a broken edit is not in force, the page says so.
 func TestWatchBrokenPage(t *testing.T) {
 	w := &watching{world: newWorld(t, "sqlite")}

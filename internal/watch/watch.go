@@ -54,7 +54,7 @@ type Setup struct {
 	Inboxes  func(ctx context.Context) ([]inbox.Inbox, error) // the active ones
 	Hold     func(in inbox.Inbox, from Held) Held             // from is nil, or has a session to adopt
 	Tasks    Tasks
-	Logins   string // identifies what all logins share; while it stays the same, sessions are kept
+	Logins   string // identifies what all sessions are opened with; while it stays the same, they are kept
 	// Stale reports whether something has changed that Load reads and Files does not cover.
 	Stale func(ctx context.Context) (bool, error)
 	// Chores does the periodic work. It runs concurrently with everything else.
