@@ -190,28 +190,58 @@ func (d *deliverer) took(jobs []*job) {
 	d.batch = max(d.batch, len(jobs))
 }
 
-// alone processes a suspect while nothing else runs in this process. It first releases the claim, so
-// that a crash caused by another task meanwhile does not count against the suspect.
+// alone processes a suspect while nothing else runs in this process. Before it waits for that, it
+// releases the claim, so that a crash caused by another task meanwhile does not count against the
+// suspect. It fetches the message first, while only other suspects wait for it, so that a silent
+// server does not stop all forwarding.
 func (d *deliverer) alone(ctx context.Context, suspect tasks.Claim) error {
-	d.leases.drop(suspect.Receipt)
-	after := context.WithoutCancel(ctx)
-	err := d.pass.Queue.Release(after, suspect, "waits to be worked on alone", 0, nil)
-	if err != nil && !errors.Is(err, tasks.ErrLeaseLost) {
+	if err := d.unclaim(ctx, suspect); err != nil {
+		return err
+	}
+	done, err := d.slots.suspect(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ready, err := d.receiveOne(ctx)
+	if len(ready) == 0 {
+		return err
+	}
+	fetched := ready[0]
+	at := placeOf(fetched.claim.Task)
+	d.cache.put(at, fetched.msg)
+	defer d.cache.drop(at) // another worker may have claimed the task meanwhile
+	if err := d.unclaim(ctx, fetched.claim); err != nil {
 		return err
 	}
 	if err := d.slots.acquireAll(ctx); err != nil {
 		return err
 	}
 	defer d.slots.release(d.slots.all)
-	jobs, err := d.receive(ctx, 1)
-	if err != nil {
-		return err
-	}
-	jobs, err = d.withBodies(ctx, jobs)
-	for _, j := range jobs {
+	ready, err = d.receiveOne(ctx)
+	for _, j := range ready {
 		d.deliver(ctx, j)
 	}
 	return err
+}
+
+// unclaim releases the claim of a suspect that has to wait.
+func (d *deliverer) unclaim(ctx context.Context, suspect tasks.Claim) error {
+	d.leases.drop(suspect.Receipt)
+	err := d.pass.Queue.Release(context.WithoutCancel(ctx), suspect, "waits to be worked on alone", 0, nil)
+	if errors.Is(err, tasks.ErrLeaseLost) {
+		return nil
+	}
+	return err
+}
+
+// receiveOne claims the next task, and returns it if its message is at hand.
+func (d *deliverer) receiveOne(ctx context.Context) ([]*job, error) {
+	jobs, err := d.receive(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	return d.withBodies(ctx, jobs)
 }
 
 // start delivers the messages concurrently. It fetches a body before it takes a slot, so that a silent

@@ -190,6 +190,31 @@ func TestSuspectIsWorkedOnAlone(t *testing.T) {
 	})
 }
 
+// TestSilentServerOfASuspect: while it sends no message, other inboxes go on, and the suspect fails
+// as any task does.
+func TestSilentServerOfASuspect(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.registered(boxA, "suspect")
+		s.crashed(boxA)
+		s.registered(boxB, "b1")
+		s.servers[boxA].hook = func(_ context.Context, op string, _ uint32) error {
+			if op != "fetch" {
+				return nil
+			}
+			s.relay.await("b1")
+			return errNetwork
+		}
+		s.queue.hook = func(method string, id int64) error {
+			if method == "Next" && id == s.inboxes([]string{boxB})[0].ID {
+				time.Sleep(time.Second) // the suspect is first
+			}
+			return nil
+		}
+		s.run(boxA, boxB)
+		s.want("suspect error 2", "b1 forwarded 1")
+	})
+}
+
 // TestNothingComesBesideASuspect that is at the relay.
 func TestNothingComesBesideASuspect(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {

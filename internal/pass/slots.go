@@ -8,19 +8,32 @@ import (
 
 // slots limits, in this process, how many messages are being sent, and separately how many wait for
 // their result to be recorded; both limits are n. A holder of all slots works alone. A holder never
-// waits for more slots, so there is no deadlock.
+// waits for more slots, so there is no deadlock. One suspect at a time may wait for all slots.
 type slots struct {
-	all  int
-	sem  *semaphore.Weighted
-	ends *semaphore.Weighted
+	all      int
+	sem      *semaphore.Weighted
+	ends     *semaphore.Weighted
+	suspects *semaphore.Weighted
 }
 
 func newSlots(n int) *slots {
-	return &slots{all: n, sem: semaphore.NewWeighted(int64(n)), ends: semaphore.NewWeighted(int64(n))}
+	return &slots{
+		all: n, sem: semaphore.NewWeighted(int64(n)), ends: semaphore.NewWeighted(int64(n)),
+		suspects: semaphore.NewWeighted(1),
+	}
 }
 
 // acquire waits for a slot. It fails only with ctx.
 func (s *slots) acquire(ctx context.Context) error { return s.sem.Acquire(ctx, 1) }
+
+// suspect waits until no other suspect is worked on, and returns what ends that. The holder has no
+// slots yet. It fails only with ctx.
+func (s *slots) suspect(ctx context.Context) (done func(), err error) {
+	if err := s.suspects.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	return func() { s.suspects.Release(1) }, nil
+}
 
 // acquireAll waits until nothing else is worked on. It fails only with ctx.
 func (s *slots) acquireAll(ctx context.Context) error {
