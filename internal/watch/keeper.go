@@ -87,8 +87,7 @@ func (k *keeper) visit(ctx context.Context) step {
 	switch {
 	case ctx.Err() != nil:
 		return nil
-	case busy != nil:
-		k.health.well()
+	case busy != nil: // that run may not reach the server, either
 		return k.pause(k.pauses.busy(k.watch.cfg.Random))
 	case err == nil:
 		k.health.well()

@@ -291,6 +291,23 @@ func TestBusy(t *testing.T) {
 	})
 }
 
+// TestBusyWhileUnreachable: that another run is at work does not mean that the server can be reached.
+func TestBusyWhileUnreachable(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		box := s.box(1)
+		box.does(failing(errNetwork))
+		box.lost <- errNetwork
+		after(5 * time.Second)
+		box.does(func() (*inbox.Busy, error) { return &inbox.Busy{Holder: "other"}, nil })
+		after(10 * time.Minute)
+		s.wantLogged("the inbox can be read again", 0)
+		s.wantStatus("STATUS=0 of 1 inbox, 1 unreachable")
+		if s.end() {
+			t.Error("the inbox cannot be read, and Run says that all is well")
+		}
+	})
+}
+
 // TestDatabase: it is said once that the database is away, and once that it is there again.
 func TestDatabase(t *testing.T) {
 	onSite(t, 5, func(t *testing.T, s *site) {
