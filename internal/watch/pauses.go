@@ -36,6 +36,10 @@ var (
 	whenLimited = growth{time.Minute, 15 * time.Minute}
 )
 
+// askPaused is how often it is asked whether a server still wants no connections: what was stored
+// while the clock of the database was ahead is corrected later.
+const askPaused = 5 * time.Minute
+
 var byKind = map[imapsrc.Kind]growth{
 	imapsrc.KindAuth: whenRefused, imapsrc.KindExpired: whenRefused, imapsrc.KindTLS: whenRefused,
 	imapsrc.KindPlaintext: whenRefused, imapsrc.KindNoFolder: whenRefused, imapsrc.KindNoCursor: whenRefused,
@@ -65,8 +69,13 @@ func (p *pauses) lost(err error, random func() float64) time.Duration {
 	return max(pause, hint(err, random))
 }
 
-// failed is the pause after a visit that failed.
+// failed is the pause after a visit that failed. While a server wants no connections, a visit opens
+// none, and asks the database again whether that is over.
 func (p *pauses) failed(err error, random func() float64) time.Duration {
+	if paused := new(pass.PausedError); errors.As(err, &paused) {
+		left := min(time.Until(paused.Until), askPaused) // the clock of the database may be another one
+		return max(around(byDefault.first, random), later(left, random))
+	}
 	p.failures++
 	g, ok := byKind[imapsrc.KindOf(err)]
 	if !ok {
@@ -77,14 +86,15 @@ func (p *pauses) failed(err error, random func() float64) time.Duration {
 
 // hint is what the server asked for, and a little more.
 func hint(err error, random func() float64) time.Duration {
-	asked := imapsrc.BackOffOf(err)
-	if paused := new(pass.PausedError); errors.As(err, &paused) {
-		asked = time.Until(paused.Until)
+	if asked := imapsrc.BackOffOf(err); asked > 0 {
+		return later(asked, random)
 	}
-	if asked <= 0 {
-		return 0
-	}
-	return asked + time.Duration(random()*float64(10*time.Second))
+	return 0
+}
+
+// later is d, and a little more.
+func later(d time.Duration, random func() float64) time.Duration {
+	return d + time.Duration(random()*float64(10*time.Second))
 }
 
 // around is a time from half to one and a half of d.
