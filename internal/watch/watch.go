@@ -150,7 +150,7 @@ func (w *Watch) loop(ctx context.Context) {
 	due, say := time.NewTimer(0), time.NewTimer(sayEvery)
 	defer due.Stop()
 	defer say.Stop()
-	for {
+	for soon := false; ; { // say is called soon
 		select {
 		case <-ctx.Done():
 			return
@@ -169,8 +169,12 @@ func (w *Watch) loop(ctx context.Context) {
 			setup := w.current()
 			w.chores.do(func() { setup.Chores(ctx) })
 		case <-w.changed:
-			say.Reset(sayAfter)
+			if !soon { // else changes without end put it off without end
+				soon = true
+				say.Reset(sayAfter)
+			}
 		case <-say.C:
+			soon = false
 			setup, reports := w.current(), w.reports()
 			w.sayer.do(func() { setup.Say(ctx, reports) })
 			say.Reset(sayEvery)

@@ -205,6 +205,22 @@ func TestSay(t *testing.T) {
 	})
 }
 
+// TestSayWhileMuchChanges: changes that follow each other without end keep nothing from being said.
+func TestSayWhileMuchChanges(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		after(sayAfter)
+		for range 20 {
+			s.w.tell()
+			after(sayAfter / 2)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if n := len(s.says); n < 6 || n > 11 {
+			t.Errorf("asked %d times what to say in 10 seconds of changes, want about once a second", n-1)
+		}
+	})
+}
+
 // TestSayAtTheEnd: what has changed just before the end is reported, too.
 func TestSayAtTheEnd(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
