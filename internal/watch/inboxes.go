@@ -17,6 +17,9 @@ func (w *Watch) sync(ctx context.Context) {
 		return
 	}
 	w.trouble.over(looking)
+	if len(boxes) == 0 {
+		w.trouble.over(visiting)
+	}
 	active := map[int64]inbox.Inbox{}
 	for _, in := range boxes {
 		active[in.ID] = in

@@ -84,21 +84,23 @@ func (k *keeper) visit(ctx context.Context) step {
 	}
 	k.began = time.Now()
 	busy, err := k.held.Visit(ctx)
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return nil
+	}
+	if err != nil && !pass.OfInbox(err) {
+		k.watch.trouble.met(visiting, err)
+		return k.pause(k.pauses.shared(k.watch.cfg.Random))
+	}
+	k.watch.trouble.over(visiting)
+	switch {
 	case busy != nil: // that run may not reach the server, either
 		return k.pause(k.pauses.busy(k.watch.cfg.Random))
 	case err == nil:
 		k.health.well()
-		k.watch.trouble.over(visiting)
 		k.pauses.worked()
 		return k.wait
 	case errors.Is(err, inbox.ErrRemoved):
 		return func(ctx context.Context) step { <-ctx.Done(); return nil } // the keeper is stopped soon
-	case !pass.OfInbox(err):
-		k.watch.trouble.met(visiting, err)
-		return k.pause(k.pauses.shared(k.watch.cfg.Random))
 	}
 	k.health.sick(err)
 	pause := k.pauses.failed(err, k.watch.cfg.Random)

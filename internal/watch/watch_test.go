@@ -360,6 +360,30 @@ func TestDatabase(t *testing.T) {
 	})
 }
 
+// TestDatabaseIsBack: it is said also when no inbox can be read then, another run scans the inbox, or
+// no inbox is left.
+func TestDatabaseIsBack(t *testing.T) {
+	for name, then := range map[string]func(s *site){
+		"no inbox can be read": func(s *site) { s.box(1).does(failing(errAuth)) },
+		"another run scans": func(s *site) {
+			s.box(1).does(func() (*inbox.Busy, error) { return &inbox.Busy{Holder: "other"}, nil })
+		},
+		"no inbox is left": func(s *site) { s.change(func() { s.boxes = nil }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onSite(t, 1, func(t *testing.T, s *site) {
+				s.box(1).does(failing(errAway))
+				s.box(1).news <- struct{}{}
+				after(time.Minute)
+				s.wantLogged("the database cannot be used", 1)
+				then(s)
+				after(time.Minute)
+				s.wantLogged("the database can be used again", 1)
+			})
+		})
+	}
+}
+
 // TestFullDisk: what can be read still says nothing of what can be written.
 func TestFullDisk(t *testing.T) {
 	onSite(t, 2, func(t *testing.T, s *site) {
