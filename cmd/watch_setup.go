@@ -20,7 +20,7 @@ import (
 type watchLoader struct {
 	app   *app
 	log   *slog.Logger
-	dials *watch.Dials // of the first configuration: connections that are being opened outlive it
+	dials *watch.Dials // connections that are being opened outlive a configuration
 	page  *livePage    // nil without --listen
 	last  *pass.Process
 }
@@ -106,6 +106,7 @@ func (l *watchLoader) begin(ctx context.Context, w *watching) *watch.Setup {
 		s.log.Warn("other users can read the database", "error", err)
 	}
 	stop := context.AfterFunc(ctx, s.db.StopWaiting) // else a database that is gone outlasts a signal
+	l.dials.Limit(s.cfg.Concurrency.Inboxes, s.cfg.Concurrency.PerHost)
 	w.process = w.pass.Stay(ctx, pass.Staying{RelayAgain: watch.RelayAgain, Failed: w.failed, Before: l.last})
 	l.last = w.process
 	return &watch.Setup{

@@ -15,9 +15,8 @@ import (
 // few at first, more when that works, and one at a time while it cannot be reached, so that a
 // silent one keeps no others waiting.
 type Dials struct {
-	all chan struct{} // holds an element for each that is being opened
-
 	mu      sync.Mutex
+	all     chan struct{} // holds an element for each that is being opened
 	servers map[string]*line
 	most    int // to one server
 }
@@ -37,6 +36,15 @@ const lineTime = 10 * time.Second
 // NewDials allows most connections to be opened at once, and perServer of them to one server.
 func NewDials(most, perServer int) *Dials {
 	return &Dials{all: make(chan struct{}, most), servers: map[string]*line{}, most: perServer}
+}
+
+// Limit changes the limits of NewDials. What is being opened already does not count in all.
+func (d *Dials) Limit(most, perServer int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.most = perServer; cap(d.all) != most {
+		d.all = make(chan struct{}, most)
+	}
 }
 
 // firstDials is how many connections may be opened at once to a server of which nothing is known.
@@ -63,18 +71,18 @@ func (d *Dials) Through(dial Dial) Dial {
 // Enter waits until a connection to a server may be opened. Leave has to be called when that is
 // over, and whether the server could be reached.
 func (d *Dials) Enter(ctx context.Context, server string) (leave func(reached bool), err error) {
-	l, err := d.place(ctx, server)
+	l, all, err := d.place(ctx, server)
 	if err != nil {
 		return nil, err
 	}
 	select {
-	case d.all <- struct{}{}:
+	case all <- struct{}{}:
 	case <-ctx.Done():
 		d.leave(l, func(allowed int) int { return allowed })
 		return nil, ctx.Err()
 	}
 	return func(reached bool) {
-		<-d.all
+		<-all
 		d.leave(l, func(allowed int) int {
 			if reached {
 				return min(2*allowed, d.most)
@@ -93,34 +101,35 @@ func (d *Dials) remember(server string, reached bool, err error) {
 	}
 }
 
-func (d *Dials) place(ctx context.Context, server string) (*line, error) {
+// place waits for a place in the line of a server, and returns what limits all.
+func (d *Dials) place(ctx context.Context, server string) (l *line, all chan struct{}, err error) {
 	began := time.Now()
 	late := time.NewTimer(lineTime)
 	defer late.Stop()
 	for {
 		d.mu.Lock()
-		l := d.servers[server]
+		l, all = d.servers[server], d.all
 		if l == nil {
 			l = &line{allowed: min(firstDials, d.most), changed: make(chan struct{})}
 			d.servers[server] = l
 		}
-		free, changed := l.busy < l.allowed, l.changed
+		free, changed := l.busy < min(l.allowed, d.most), l.changed
 		if free {
 			l.busy++
 		}
 		why := l.why
 		d.mu.Unlock()
 		if free {
-			return l, nil
+			return l, all, nil
 		}
 		if why != nil && time.Since(began) >= lineTime {
-			return nil, fmt.Errorf("not tried: another inbox could not reach the server and is trying again: %w", why)
+			return nil, nil, fmt.Errorf("not tried: another inbox could not reach the server and is trying again: %w", why)
 		}
 		select {
 		case <-changed:
 		case <-late.C:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, nil, ctx.Err()
 		}
 	}
 }

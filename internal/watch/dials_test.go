@@ -89,6 +89,55 @@ func TestDialsOfMany(t *testing.T) {
 	})
 }
 
+// TestDialsLimit: other limits hold for the connections that are opened next.
+func TestDialsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := make(chan error)
+		var trying atomic.Int32
+		limits := NewDials(1, 1)
+		d := limits.Through(func(context.Context, inbox.Inbox) (pass.Source, error) {
+			trying.Add(1)
+			defer trying.Add(-1)
+			return nil, <-answers
+		})
+		try := func(host string) {
+			go func() { _, _ = d(t.Context(), inbox.Inbox{Host: host}) }()
+			synctest.Wait()
+		}
+		end := func() {
+			answers <- nil
+			synctest.Wait()
+		}
+		want := func(n int32, why string) {
+			t.Helper()
+			if got := trying.Load(); got != n {
+				t.Errorf("%s: %d connections are being opened, want %d", why, got, n)
+			}
+		}
+		for range 5 {
+			try("one")
+		}
+		want(1, "one in all")
+		limits.Limit(8, 2)
+		end()
+		want(2, "two to a server")
+		limits.Limit(8, 1)
+		end()
+		end()
+		want(1, "one to a server")
+		limits.Limit(2, 8)
+		end()
+		end()
+		for _, host := range []string{"one", "two", "three"} {
+			try(host)
+		}
+		want(2, "two in all")
+		for range 3 {
+			end()
+		}
+	})
+}
+
 // TestDials: a server that is silent keeps at most a few places, and then one; others go on.
 func TestDials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
