@@ -15,8 +15,7 @@ import (
 // due delivered. It does not wait for the deliverer. When another run scans the inbox, that run is
 // busy, and only the deliverer works. A server that asked to be left alone is a *PausedError.
 func (h *Held) Visit(ctx context.Context) (busy *inbox.Busy, err error) {
-	dial := func(ctx context.Context) (Source, error) { return h.process.dial(ctx, h.in) }
-	if err := h.session.begin(ctx, dial); err != nil {
+	if err := h.session.begin(ctx, h.dial); err != nil {
 		return nil, err
 	}
 	h.tally.change(func(r *InboxReport) { r.Counters.Backlog = 0 })
@@ -57,7 +56,10 @@ func (h *Held) Deliver(ctx context.Context) {
 // Adopt takes over the connection of a Held that is used no more, and what it knows of the folders.
 func (h *Held) Adopt(from *Held) {
 	h.session, from.session = from.session, nil
+	_ = h.session.begin(context.Background(), h.dial) // fails only with its context
 }
+
+func (h *Held) dial(ctx context.Context) (Source, error) { return h.process.dial(ctx, h.in) }
 
 // Ready reports whether there is a connection, and all folders were scanned: the inbox needs no
 // Visit before Await.

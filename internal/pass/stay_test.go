@@ -422,6 +422,40 @@ func TestAdopt(t *testing.T) {
 	})
 }
 
+// TestAdoptedIsDialledAgain: when an adopted connection breaks, the configuration in force says how to
+// connect again: what the old one needs for that is closed.
+func TestAdoptedIsDialledAgain(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		_, old, ctx := s.stay()
+		s.visit(ctx, old)
+		next, dials := *s.pass, 0
+		next.Dial = func(ctx context.Context, in inbox.Inbox) (Source, error) {
+			dials++
+			return s.pass.Dial(ctx, in)
+		}
+		pr := next.Stay(ctx, Staying{Failed: func(inbox.Inbox, error) {}})
+		h := pr.Hold(old.in)
+		h.Adopt(old)
+		old.Close()
+		s.registered(boxA, "one")
+		broken := false
+		s.servers[boxA].hook = func(_ context.Context, op string, _ uint32) error {
+			if op == "fetch" && !broken {
+				broken = true
+				return errNetwork
+			}
+			return nil
+		}
+		h.Deliver(ctx)
+		pr.End()
+		h.Close()
+		s.wantSent("one")
+		if dials != 1 {
+			t.Errorf("the new configuration was used for %d connections, want 1", dials)
+		}
+	})
+}
+
 // TestStayStops: when its context ends, what is on the wire is finished and the rest is released.
 func TestStayStops(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
