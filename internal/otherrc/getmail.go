@@ -17,8 +17,8 @@ type value struct {
 	text string
 }
 
-// getmail reads a getmailrc, which has one account: sections with key = value, where an indented
-// line continues the value before it.
+// getmail reads a getmailrc, which has one account: sections with key = value, where a line that is
+// indented deeper than the key continues the value.
 func getmail(src string, notes *noteList) ([]Account, error) {
 	retriever, sections, err := readSections(src, notes)
 	if err != nil {
@@ -27,6 +27,13 @@ func getmail(src string, notes *noteList) ([]Account, error) {
 	kind, ok := retriever["type"]
 	if !ok {
 		return nil, fmt.Errorf("%s: there is no [retriever] with a type, so this is not a getmailrc", notes.name)
+	}
+	for _, key := range []string{"type", "server", "username"} { // notes and errors show them
+		if v := retriever[key]; strings.Contains(v.text, "\n") {
+			fault := fmt.Errorf("the value of %s in line %d continues on the next line, which is indented deeper; remove the blanks before that line",
+				key, v.line)
+			return []Account{{Where: notes.at(kind.line), Fault: fault}}, nil
+		}
 	}
 	a := Account{Where: notes.at(kind.line), Host: retriever["server"].text, Username: retriever["username"].text}
 	switch kind.text {
@@ -151,6 +158,7 @@ var keyValue = regexp.MustCompile(`^([^=:]+?)\s*[=:]\s*(.*)$`)
 // readSections reads the file. The last of several values of a key counts.
 func readSections(src string, notes *noteList) (retriever map[string]value, all []section, err error) {
 	var lines []string // of the value that may continue
+	indent := 0        // of its key
 	end := func() {
 		if len(lines) > 0 {
 			keys := all[len(all)-1].keys
@@ -160,15 +168,17 @@ func readSections(src string, notes *noteList) (retriever map[string]value, all 
 	}
 	for i, line := range strings.Split(src, "\n") {
 		trimmed := strings.TrimSpace(line)
+		blanks := len(line) - len(strings.TrimLeft(line, " \t"))
 		switch {
 		case trimmed == "" || trimmed[0] == '#' || trimmed[0] == ';':
-		case trimmed[0] == '[' && strings.HasSuffix(trimmed, "]") && line[0] == '[':
+		case len(lines) > 0 && blanks > indent:
+			lines = append(lines, trimmed)
+		case trimmed[0] == '[' && strings.HasSuffix(trimmed, "]"):
 			end()
 			all = append(all, section{name: trimmed[1 : len(trimmed)-1], line: i + 1})
-		case len(lines) > 0 && (line[0] == ' ' || line[0] == '\t'):
-			lines = append(lines, trimmed)
 		default:
 			end()
+			indent = blanks
 			m := keyValue.FindStringSubmatch(trimmed)
 			if m == nil || len(all) == 0 {
 				return nil, nil, fmt.Errorf("%s: this line is neither [SECTION] nor NAME = VALUE", notes.at(i+1))

@@ -102,6 +102,19 @@ func TestRead(t *testing.T) {
 		{"no section", "getmailrc", "x = 1\n", "error: rc:1: this line is neither [SECTION] nor NAME = VALUE\n"},
 		{"POP", "getmailrc", "[retriever]\ntype = SimplePOP3Retriever\n", "note: rc:2: the type is SimplePOP3Retriever; postrider reads IMAP only, so this account is not taken\n"},
 		{
+			"indented", "getmailrc",
+			"  [retriever]\n  type = SimpleIMAPSSLRetriever\n  server = h\n  username = a\n  password = x\n  mailboxes = (\n   'A',\n  # more\n\t\t\t'B')\n  port = 1\n",
+			`rc:2: "h" port 1 tls user "a" password "x" folders ["A" "B"] skipped false` + "\n",
+		},
+		{
+			"a password that continues the type", "getmailrc", "[retriever]\nserver = h\ntype = SimplePOP3Retriever\n password = geheim\n",
+			`rc:3: "" port 0  user "" password "" folders [] skipped false fault: the value of type in line 3 continues on the next line, which is indented deeper; remove the blanks before that line` + "\n",
+		},
+		{
+			"a password that continues the username", "getmailrc", "[retriever]\ntype = SimpleIMAPSSLRetriever\nserver = h\nusername = a\n  password = geheim\n",
+			`rc:2: "" port 0  user "" password "" folders [] skipped false fault: the value of username in line 4 continues on the next line, which is indented deeper; remove the blanks before that line` + "\n",
+		},
+		{
 			"a command", "getmailrc", "[retriever]\ntype=SimpleIMAPRetriever\nserver=localhost\nusername=a\npassword_command = (\"pass\", \"my mail\")\nmailboxes = ALL",
 			`rc:2: "localhost" port 0 none user "a" password "command:pass 'my mail'" folders [] skipped false` + "\n" +
 				"note: rc:6: mailboxes is not a list of names; only INBOX is taken, and `inbox set --folder` adds more\n",
