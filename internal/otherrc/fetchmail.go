@@ -140,6 +140,7 @@ func (r *rc) begin(word string, line int) {
 		r.server = options{}
 	} else {
 		r.server = r.defaults
+		r.server.folders = nil // see record
 		r.server.host, r.server.skip = r.argument().text, word == "skip"
 	}
 	r.server.line = line
@@ -211,6 +212,9 @@ func (r *rc) record(o options) {
 	host := o.host
 	if o.via != "" {
 		host = o.via
+	}
+	if len(o.folders) == 0 { // own ones do not add to those of the defaults
+		o.folders = r.defaults.folders
 	}
 	a := Account{
 		Where: r.notes.at(o.line), Host: host, Port: o.port, Security: r.security(o, host), Username: o.user,

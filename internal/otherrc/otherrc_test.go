@@ -86,6 +86,14 @@ func TestRead(t *testing.T) {
 				"note: rc:2: without ssl, fetchmail uses STARTTLS if the server offers it; postrider insists on it\n",
 		},
 		{
+			"several folder options", "fetchmailrc",
+			"defaults proto imap ssl folder D folder E\npoll h user a pass x folder F folder G, H\nuser b pass y\nuser c pass z folder I\npoll i user d pass w folder J",
+			`rc:2: "h" port 0 tls user "a" password "x" folders ["F" "G" "H"] skipped false` + "\n" +
+				`rc:3: "h" port 0 tls user "b" password "y" folders ["D" "E"] skipped false` + "\n" +
+				`rc:4: "h" port 0 tls user "c" password "z" folders ["I"] skipped false` + "\n" +
+				`rc:5: "i" port 0 tls user "d" password "w" folders ["J"] skipped false` + "\n",
+		},
+		{
 			"a password like a place", "fetchmailrc", "poll h proto imap user a pass 'command:ls' ssl",
 			`rc:1: "h" port 0 tls user "a" password "" folders [] skipped false fault: the password begins with command:, which postrider would take for the place of a password; change the password` + "\n",
 		},
