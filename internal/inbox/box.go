@@ -47,7 +47,10 @@ func (s *Store) Decrypt(sealed string, binding []byte) (string, error) {
 // Encrypt encrypts a secret for whoever gives Decrypt the same binding. It creates the key file,
 // mode 0600, when there is none.
 func (s *Sealer) Encrypt(secret string, binding []byte) (string, error) {
-	key, err := s.readKey()
+	key, err := s.readFile()
+	if err != nil {
+		key, err = s.readKey() // the one that is known, while the file is gone
+	}
 	if errors.Is(err, ErrNoKey) {
 		if err = s.createKey(); err == nil {
 			key, err = s.readKey()
@@ -81,19 +84,30 @@ func (s *Sealer) Decrypt(sealed string, binding []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	aead, err := chacha20poly1305.NewX(key)
-	if err != nil {
-		return "", err
-	}
 	box, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil || len(box) < aead.NonceSize() {
+	if err != nil || len(box) < chacha20poly1305.NonceSizeX {
 		return "", errDamaged
 	}
-	secret, err := aead.Open(nil, box[:aead.NonceSize()], box[aead.NonceSize():], binding)
-	if err != nil {
-		return "", ErrBinding
+	secret, err := open(key, box, binding)
+	if err != nil { // perhaps the key was replaced
+		if key, err = s.readFile(); err == nil {
+			secret, err = open(key, box, binding)
+		}
+		if err != nil {
+			return "", ErrBinding
+		}
+		s.keep(key)
 	}
 	return string(secret), nil
+}
+
+// open decrypts a nonce and what was encrypted with it.
+func open(key, box, binding []byte) ([]byte, error) {
+	aead, err := chacha20poly1305.NewX(key)
+	if err != nil {
+		return nil, err
+	}
+	return aead.Open(nil, box[:chacha20poly1305.NonceSizeX], box[chacha20poly1305.NonceSizeX:], binding)
 }
 
 // Derive returns a key of 32 octets for another purpose, made from the key of the file. Without

@@ -325,6 +325,51 @@ func TestLostKey(t *testing.T) {
 	}
 }
 
+// TestReplacedKey checks that a process that runs on goes on with a key that replaces the one it
+// has read, as the error about a lost key says.
+func TestReplacedKey(t *testing.T) {
+	b := sqliteBench(t)
+	b.add("a@x.org")
+	path := b.sealer.path
+	if _, err := b.Password(b.ctx, b.get("a@x.org")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	box, err := b.Encrypt(b.ctx, "token", nil)
+	if got, err2 := b.Decrypt(box, nil); err != nil || err2 != nil || got != "token" {
+		t.Errorf("without the file: got %q (%v, %v), want it encrypted with the key that is known", got, err, err2)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a new key was created, want none while a password is encrypted with the old one")
+	}
+	if err := OpenSealer(path).createKey(); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := New(b.db, OpenSealer(path)) // as in another process
+	if _, err := elsewhere.Set(b.ctx, "a@x.org", Changes{
+		Host: ptr("imap.x.org"), Port: ptr(993), Security: ptr(TLS), Username: ptr("a"), Password: ptr("new"),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if box, err = b.Encrypt(b.ctx, "token", nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := elsewhere.Decrypt(box, nil); err != nil || got != "token" {
+		t.Errorf("a token is decrypted as %q (%v), want it encrypted with the new key", got, err)
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if got, err := b.Password(b.ctx, b.get("a@x.org")); err != nil || got != "new" {
+				t.Errorf("the password is %q (%v), want the one that was set with the new key", got, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
 func TestStartSince(t *testing.T) {
 	if day, ok := Start("since:2026-02-28").Since(); !ok || day.Format("2006-01-02") != "2026-02-28" {
 		t.Errorf("Since() = %v, %v; want 2026-02-28", day, ok)

@@ -30,11 +30,11 @@ var ErrNoKey = errors.New("the key file is missing")
 // Sealer encrypts passwords, and references to passwords, with the key in a file. It uses
 // XChaCha20-Poly1305 with what decides where the password is sent as associated data: whoever
 // changes that in the database, or copies a password to another inbox, makes it undecryptable. The
-// first Seal creates the file.
+// first Seal creates the file. An operator may replace the key meanwhile.
 type Sealer struct {
 	path string
 	mu   sync.Mutex
-	key  []byte // nil until the file was read
+	key  []byte // the last one that was of use; nil until the file was read
 }
 
 // OpenSealer returns the Sealer for a key file. It does not read the file.
@@ -118,13 +118,27 @@ func (s *Sealer) lostKey() error {
 		ErrNoKey, s.path, s.path, setAgain("ADDR"))
 }
 
-// readKey reads the key file: base64 of 32 octets; lines that begin with # are comments.
+// readKey returns the key that is known, or reads the key file.
 func (s *Sealer) readKey() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.key != nil {
 		return s.key, nil
 	}
+	key, err := s.readFile()
+	s.key = key
+	return key, err
+}
+
+// keep makes a key the one that is known.
+func (s *Sealer) keep(key []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.key = key
+}
+
+// readFile reads the key file: base64 of 32 octets; lines that begin with # are comments.
+func (s *Sealer) readFile() ([]byte, error) {
 	text, err := secret.ReadPrivateFile(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrNoKey
@@ -140,7 +154,6 @@ func (s *Sealer) readKey() ([]byte, error) {
 		if err != nil || len(key) != chacha20poly1305.KeySize {
 			break
 		}
-		s.key = key
 		return key, nil
 	}
 	return nil, fmt.Errorf("key file %s does not hold a key (base64 of %d octets); "+
