@@ -152,11 +152,11 @@ func insertWhatIsIn(tx *gorm.DB, added map[string]Inbox) error {
 	return db.Insert(tx, "monitored_labels", "inbox_id, name, value", labels)
 }
 
-// requireKey fails when encrypted passwords exist and the key does not.
+// requireKey fails when encrypted passwords or tokens exist and the key does not.
 func (s *Store) requireKey(tx *gorm.DB) error {
 	var sealed int64
 	if err := tx.Raw(sqlCountSealedElsewhere, "").Scan(&sealed).Error; err != nil {
-		return fmt.Errorf("count encrypted passwords: %w", err)
+		return fmt.Errorf("count what is encrypted: %w", err)
 	}
 	if sealed == 0 {
 		return nil

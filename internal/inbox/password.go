@@ -85,7 +85,7 @@ func (s *Store) seal(tx *gorm.DB, in Inbox, password string) (secret.String, err
 	}
 	var others int64
 	if err := tx.Raw(sqlCountSealedElsewhere, in.Address).Scan(&others).Error; err != nil {
-		return "", fmt.Errorf("count encrypted passwords: %w", err)
+		return "", fmt.Errorf("count what is encrypted: %w", err)
 	}
 	// The count comes before the check of the key file. A process that stores the first password in
 	// the meantime has then already created the file.

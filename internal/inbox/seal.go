@@ -100,8 +100,8 @@ func setAgain(address string) string {
 	return "postrider inbox set " + address + " --host HOST --port N --security tls --username NAME --password-stdin"
 }
 
-// requireKey fails when there is no key file. It is called when encrypted passwords exist: a new
-// key could not decrypt them.
+// requireKey fails when there is no key file. It is called when encrypted passwords or tokens exist:
+// a new key could not decrypt them.
 func (s *Sealer) requireKey() error {
 	_, err := s.readKey()
 	if errors.Is(err, ErrNoKey) {
@@ -111,10 +111,10 @@ func (s *Sealer) requireKey() error {
 }
 
 func (s *Sealer) lostKey() error {
-	return fmt.Errorf("%w: passwords of inboxes are encrypted with the key that was in %s; "+
+	return fmt.Errorf("%w: passwords of inboxes and tokens of OAuth2 are encrypted with the key that was in %s; "+
 		"restore it from a backup or correct secrets.key_file; if it is lost, "+
 		"create a new key with `(umask 077; head -c 32 /dev/urandom | base64 > %s)` "+
-		"and set the password of each inbox again with `%s`",
+		"and set the password of each inbox again with `%s`; `postrider check` says where a login is needed, too",
 		ErrNoKey, s.path, s.path, setAgain("ADDR"))
 }
 

@@ -21,8 +21,9 @@ const (
 	sqlEnableInbox = `UPDATE monitored_emails SET is_active = 1, updated_at = ? WHERE id = ? AND is_active = 0`
 	sqlEnabled     = `INSERT INTO monitored_emails_events (task_id, inbox_id, at, worker, event, detail) VALUES (0, ?, ?, ?, 'enabled', ?)`
 
-	// Reads the whole table; it has a row for each inbox only.
-	sqlCountSealedElsewhere = `SELECT COUNT(*) FROM monitored_emails WHERE email_password LIKE 'v1:%' AND email_address <> ?`
+	// Reads both tables; they have a row for each inbox only.
+	sqlCountSealedElsewhere = `SELECT (SELECT COUNT(*) FROM monitored_emails WHERE email_password LIKE 'v1:%' AND email_address <> ?) +
+		(SELECT COUNT(*) FROM oauth_tokens WHERE sealed <> '')`
 )
 
 const (

@@ -26,8 +26,8 @@ func (h onWarning) Handle(context.Context, slog.Record) error {
 
 // away has the database refuse to store what the provider gives out, until back is called.
 func (b bench) away() (back func()) {
-	b.provider.answer = func() { b.exec("ALTER TABLE oauth_tokens RENAME TO away") }
-	return func() { b.exec("ALTER TABLE away RENAME TO oauth_tokens") }
+	b.provider.answer = func() { b.exec("ALTER TABLE oauth_tokens RENAME COLUMN generation TO away") }
+	return func() { b.exec("ALTER TABLE oauth_tokens RENAME COLUMN away TO generation") }
 }
 
 // TestStoredLater: the database does not take the new token at first.
