@@ -53,7 +53,9 @@ func getmail(src string, notes *noteList) ([]Account, error) {
 			a.Fault = fmt.Errorf("the port in line %d is not a number from 1 to 65535", port.line)
 		}
 	}
-	a.Folders = mailboxes(retriever["mailboxes"], notes)
+	if a.Folders, err = mailboxes(retriever["mailboxes"], notes); err != nil {
+		a.Fault = errors.Join(a.Fault, err)
+	}
 	if oauth := retriever["use_xoauth2"]; yes(oauth.text) {
 		a.OAuth = fmt.Sprintf("use_xoauth2 in line %d", oauth.line)
 	} else if a.Password, err = getmailPassword(retriever); err != nil {
@@ -63,13 +65,16 @@ func getmail(src string, notes *noteList) ([]Account, error) {
 	return []Account{a}, nil
 }
 
-func mailboxes(v value, notes *noteList) []string {
+func mailboxes(v value, notes *noteList) ([]string, error) {
 	names, ok := tuple(v.text)
-	if v.text != "" && !ok || slices.Equal(names, []string{"ALL"}) {
+	switch {
+	case !ok:
+		return nil, fmt.Errorf(`the mailboxes in line %d are not a list like ("INBOX", "Clients")`, v.line)
+	case slices.Equal(names, []string{"ALL"}):
 		notes.add(v.line, "mailboxes is not a list of names; only INBOX is taken, and `inbox set --folder` adds more")
-		return nil
+		return nil, nil
 	}
-	return names
+	return names, nil
 }
 
 func getmailPassword(retriever map[string]value) (string, error) {
@@ -198,24 +203,4 @@ func readSections(src string, notes *noteList) (retriever map[string]value, all 
 		}
 	}
 	return retriever, all, nil
-}
-
-// tuple reads ("one", 'two') as Python writes it; a text without parentheses and quotes is one
-// element.
-func tuple(s string) (list []string, ok bool) {
-	if s != "" && !strings.ContainsAny(s, "()'\",") {
-		return []string{s}, true
-	}
-	s = strings.TrimSuffix(strings.TrimPrefix(s, "("), ")")
-	for {
-		s = strings.TrimLeft(s, " \t\n,")
-		if s == "" {
-			return list, true
-		}
-		element, rest, ok := quoted(s)
-		if !ok {
-			return nil, false
-		}
-		list, s = append(list, element), rest
-	}
 }

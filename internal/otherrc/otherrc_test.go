@@ -1,6 +1,7 @@
 package otherrc
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -158,6 +159,45 @@ func TestRead(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := shown(tt.format, "rc", tt.src); got != tt.want {
 				t.Errorf("it reads\n%s\nwant\n%s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestMailboxes compares with what Python's eval makes of a value, or is stricter.
+func TestMailboxes(t *testing.T) {
+	tests := []struct {
+		value, want string // no want: a fault
+	}{
+		{`("[Gmail]/All Mail",) # comment`, `["[Gmail]/All Mail"]`},
+		{"('A', # it's one\n  \"B\"\n  )", `["A" "B"]`},
+		{`"A", 'B'`, `["A" "B"]`},
+		{`(u'A', r'B\n', b'C#', 'D\'"\"',)`, `["A" "B\\n" "C#" "D'\"\""]`},
+		{`('A\d', 'x\\y', '\x41\u00e4\t')`, `["A\\d" "x\\y" "Aä\t"]`},
+		{`INBOX`, `["INBOX"]`},
+		{`ALL # of them`, `[]`},
+		{`()`, `[]`},
+		{`("A" "B")`, ""},
+		{`("A",, "B")`, ""},
+		{`("A", "B"`, ""},
+		{`("A",) + more`, ""},
+		{`["A"]`, ""},
+		{`("A", f"B")`, ""},
+		{`("A", "B)`, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.value, func(t *testing.T) {
+			src := "[retriever]\ntype=SimpleIMAPSSLRetriever\nserver=h\nusername=a\npassword=x\nmailboxes = " + tt.value + "\n"
+			accounts, _, err := Read("getmailrc", "rc", strings.NewReader(src))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := accounts[0]
+			if got := fmt.Sprintf("%q", a.Folders); a.Fault == nil && got != tt.want {
+				t.Errorf("the folders are %s, want %s", got, cmp.Or(tt.want, "a fault"))
+			}
+			if a.Fault != nil && (tt.want != "" || a.Fault.Error() != `the mailboxes in line 6 are not a list like ("INBOX", "Clients")`) {
+				t.Errorf("the fault is %v, want the folders %s", a.Fault, cmp.Or(tt.want, "and a fault that names the line"))
 			}
 		})
 	}
