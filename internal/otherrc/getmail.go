@@ -78,12 +78,12 @@ func mailboxes(v value, notes *noteList) ([]string, error) {
 }
 
 func getmailPassword(retriever map[string]value) (string, error) {
+	if password := retriever["password"].text; password != "" {
+		return literal(password)
+	}
 	command := retriever["password_command"]
 	if command.text == "" {
-		if retriever["password"].text == "" {
-			return "", errors.New("there is no password; getmail asks for it, or takes it from a keyring; add `password` to the file")
-		}
-		return literal(retriever["password"].text)
+		return "", errors.New("there is no password; getmail asks for it, or takes it from a keyring; add `password` to the file")
 	}
 	words, ok := tuple(command.text)
 	if !ok || len(words) == 0 {

@@ -129,6 +129,10 @@ func TestRead(t *testing.T) {
 				"note: rc:6: mailboxes is not a list of names; only INBOX is taken, and `inbox set --folder` adds more\n",
 		},
 		{
+			"a password and a command", "getmailrc", "[retriever]\ntype=SimpleIMAPSSLRetriever\nserver=h\nusername=a\npassword_command = (\"pass\",)\npassword = x\n",
+			`rc:2: "h" port 0 tls user "a" password "x" folders [] skipped false` + "\n",
+		},
+		{
 			"OAuth2", "getmailrc", "[retriever]\ntype=MultidropIMAPSSLRetriever\nserver=h\nusername=a\nuse_xoauth2 = True\n",
 			`rc:2: "h" port 0 tls user "a" password "" folders [] skipped false OAuth2: use_xoauth2 in line 5` + "\n" +
 				"note: rc:2: multidrop: getmail sorts by the recipient in a header field; postrider forwards by its routes, which can match that field\n",
