@@ -158,7 +158,10 @@ type namedValue struct {
 	value
 }
 
-var keyValue = regexp.MustCompile(`^([^=:]+?)\s*[=:]\s*(.*)$`)
+var (
+	header   = regexp.MustCompile(`^\[(.+)\]`) // a comment may follow
+	keyValue = regexp.MustCompile(`^([^=:]+?)\s*[=:]\s*(.*)$`)
+)
 
 // readSections reads the file. The last of several values of a key counts.
 func readSections(src string, notes *noteList) (retriever map[string]value, all []section, err error) {
@@ -178,9 +181,9 @@ func readSections(src string, notes *noteList) (retriever map[string]value, all 
 		case trimmed == "" || trimmed[0] == '#' || trimmed[0] == ';':
 		case len(lines) > 0 && blanks > indent:
 			lines = append(lines, trimmed)
-		case trimmed[0] == '[' && strings.HasSuffix(trimmed, "]"):
+		case header.MatchString(trimmed):
 			end()
-			all = append(all, section{name: trimmed[1 : len(trimmed)-1], line: i + 1})
+			all = append(all, section{name: header.FindStringSubmatch(trimmed)[1], line: i + 1})
 		default:
 			end()
 			indent = blanks

@@ -112,7 +112,7 @@ func TestRead(t *testing.T) {
 		{"POP", "getmailrc", "[retriever]\ntype = SimplePOP3Retriever\n", "note: rc:2: the type is SimplePOP3Retriever; postrider reads IMAP only, so this account is not taken\n"},
 		{
 			"indented", "getmailrc",
-			"  [retriever]\n  type = SimpleIMAPSSLRetriever\n  server = h\n  username = a\n  password = x\n  mailboxes = (\n   'A',\n  # more\n\t\t\t'B')\n  port = 1\n",
+			"  [retriever] # office\n  type = SimpleIMAPSSLRetriever\n  server = h\n  username = a\n  password = x\n  mailboxes = (\n   'A',\n  # more\n\t\t\t'B')\n  port = 1\n",
 			`rc:2: "h" port 1 tls user "a" password "x" folders ["A" "B"] skipped false` + "\n",
 		},
 		{
