@@ -18,7 +18,7 @@ func checkDomain(s string) (string, error) {
 	case strings.ContainsFunc(s, invisible):
 		return "", errInvisible
 	}
-	wire, err := toASCII(s)
+	wire, err := ToASCII(s)
 	if err != nil {
 		return "", errors.New("its domain is no valid internationalized name (RFC 5890)")
 	}
@@ -33,8 +33,8 @@ func checkDomain(s string) (string, error) {
 	return wire, nil
 }
 
-// toASCII returns a domain with its U-labels as A-labels (RFC 5891).
-func toASCII(domain string) (string, error) {
+// ToASCII returns a domain with its U-labels as A-labels (RFC 5891).
+func ToASCII(domain string) (string, error) {
 	if ascii(domain) {
 		return domain, nil
 	}
@@ -45,7 +45,7 @@ func toASCII(domain string) (string, error) {
 // may be in Unicode or ASCII. It also accepts text that is not an address.
 func Mailbox(s string) string {
 	at := strings.LastIndexByte(s, '@')
-	domain, err := toASCII(s[at+1:])
+	domain, err := ToASCII(s[at+1:])
 	if err != nil {
 		domain = s[at+1:]
 	}

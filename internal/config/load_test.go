@@ -337,6 +337,10 @@ func TestHostNames(t *testing.T) {
 			t.Errorf("smtp.host %s: %v; want a error only if it has a port, and where that belongs", host, err)
 		}
 	}
+	c, err := Load(write(t, strings.Replace(minimal, "smtp.example.com", "smtp.bücher.example, local_name: MX.bücher.example", 1)), variables())
+	if err != nil || c.SMTP.Host != "smtp.xn--bcher-kva.example" || c.SMTP.LocalName != "mx.xn--bcher-kva.example" {
+		t.Errorf("the names are %s and %s (%v), want smtp. and mx.xn--bcher-kva.example, as in DNS", c.SMTP.Host, c.SMTP.LocalName, err)
+	}
 }
 
 func TestFind(t *testing.T) {

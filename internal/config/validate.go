@@ -108,8 +108,8 @@ func (r *reader) smtp(s *SMTP) {
 	if s.Host == "" {
 		r.refuse("smtp.host", "is missing; name the relay that forwarded mail is handed to")
 	}
-	r.hostName("smtp.host", s.Host)
-	r.hostName("smtp.local_name", s.LocalName)
+	r.hostName("smtp.host", &s.Host)
+	r.hostName("smtp.local_name", &s.LocalName)
 	// A key that looks missing may be misspelt or invalid, which has its own error.
 	if s.Auth != "oauth" && (s.Username == "") != (s.Password == "") && !r.hasError("smtp.password") && !r.unknown["smtp"] {
 		r.refuse("smtp.username", "and smtp.password go together; give both, or none for a relay without login")
@@ -152,11 +152,14 @@ func (r *reader) proxy(key, value string) {
 	}
 }
 
-func (r *reader) hostName(key, host string) {
-	_, _, noPort := net.SplitHostPort(host)
-	if strings.ContainsAny(host, "/@ \t\r\n") || noPort == nil {
-		r.refuse(key, "%s is not a host; give its name or address alone, and the port as a key of its own", unlessSecret(host))
+// hostName checks a name, and makes it the one that DNS has.
+func (r *reader) hostName(key string, host *string) {
+	_, _, noPort := net.SplitHostPort(*host)
+	ascii, err := address.ToASCII(*host)
+	if strings.ContainsAny(*host, "/@ \t\r\n") || noPort == nil || err != nil {
+		r.refuse(key, "%s is not a host; give its name or address alone, and the port as a key of its own", unlessSecret(*host))
 	}
+	*host = ascii
 }
 
 // unlessSecret is a value in quotes for an error. It leaves out one with an @, which may be a URL with a password.

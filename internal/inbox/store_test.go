@@ -53,6 +53,7 @@ func TestAddRefuses(t *testing.T) {
 			[]string{"longer than mail allows"},
 		},
 		{"no host", Inbox{Address: "a@x.org"}, "x", []string{"host"}},
+		{"host with letters that are not ASCII, and a port", Inbox{Address: "a@x.org", Host: "bücher.example:993"}, "x", []string{"without a port"}},
 		{"host with a port", Inbox{Address: "a@x.org", Host: "h:993"}, "x", []string{"without a port"}},
 		{"host as a URL", Inbox{Address: "a@x.org", Host: "imaps://h"}, "x", []string{"host"}},
 		{"port too high", Inbox{Address: "a@x.org", Host: "h", Port: 65536}, "x", []string{"65536"}},
@@ -153,6 +154,15 @@ func TestAddAccepts(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestHostInUnicode checks that a name has the form that DNS has.
+func TestHostInUnicode(t *testing.T) {
+	b := sqliteBench(t)
+	in, err := b.Add(b.ctx, Inbox{Address: "a@x.org", Host: "imap.Bücher.example"}, "hunter2")
+	if want := "imap.xn--bcher-kva.example"; err != nil || in.Host != want {
+		t.Errorf("the host is %q (%v), want %s", in.Host, err, want)
+	}
 }
 
 // TestAddTakesWhatCanBeSentTo checks that Add accepts every address that package address accepts.

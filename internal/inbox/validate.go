@@ -29,6 +29,9 @@ func (in *Inbox) normalize() error {
 	in.Username = cmp.Or(strings.TrimSpace(in.Username), strings.TrimSpace(in.Address))
 	in.Description = strings.TrimSpace(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(in.Description))
 	in.Host = strings.TrimSuffix(strings.TrimPrefix(in.Host, "["), "]")
+	if host, err := address.ToASCII(in.Host); err == nil {
+		in.Host = host
+	}
 	in.Security = cmp.Or(in.Security, TLS)
 	in.Port = cmp.Or(in.Port, in.Security.DefaultPort())
 	in.Auth = cmp.Or(in.Auth, "auto")
@@ -75,7 +78,8 @@ func (s Security) DefaultPort() int {
 // checkServer checks host, port and security.
 func (in *Inbox) checkServer() error {
 	var errs []error
-	if in.Host == "" || len(in.Host) > 255 || strings.ContainsAny(in.Host, " \t\r\n/@[]") ||
+	notASCII := func(r rune) bool { return r >= utf8.RuneSelf }
+	if in.Host == "" || len(in.Host) > 255 || strings.ContainsAny(in.Host, " \t\r\n/@[]") || strings.ContainsFunc(in.Host, notASCII) ||
 		strings.Contains(in.Host, ":") && net.ParseIP(in.Host) == nil {
 		errs = append(errs,
 			fmt.Errorf("host is %q; give the IMAP server's name or IP address, without a port", in.Host))
