@@ -67,6 +67,7 @@ func (f *passwordFlags) get(a *app, address string) (string, error) {
 // reference checks what --password-from, or another flag, says. What it says may be the password
 // itself, so no error shows it.
 func reference(flag, from string) (string, error) {
+	from = strings.TrimSpace(from)
 	if path, ok := strings.CutPrefix(from, "file:"); ok && path != "" {
 		abs, err := filepath.Abs(path) // cron runs in another directory
 		return "file:" + abs, err
@@ -116,7 +117,11 @@ func (a *app) readPassword(address string) (string, error) {
 	if len(all) > limit {
 		return "", usage(fmt.Errorf("standard input is longer than %d KiB, which no password is", limit>>10))
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(string(all), "\n"), "\r"), nil
+	password, err := secret.FromText(string(all))
+	if err != nil {
+		return "", usage(fmt.Errorf("the password on standard input %w", err))
+	}
+	return password, nil
 }
 
 func (a *app) askPassword(tty *os.File, address string) (string, error) {

@@ -75,11 +75,23 @@ func fromFile(path string, open func() (*os.File, error)) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read a secret: %w", err)
 	}
-	value := cutLineEnd(string(content))
+	value, err := FromText(string(content))
+	if err != nil {
+		return "", fmt.Errorf("secret file %s %w", path, err)
+	}
 	if value == "" {
 		return "", fmt.Errorf("secret file %s is empty; write the secret to it", path)
 	}
 	return value, nil
+}
+
+// FromText is the secret in a text that an editor wrote: without a byte order mark in front, and
+// without one line end.
+func FromText(s string) (string, error) {
+	if strings.Contains(s, "\x00") {
+		return "", errors.New("has characters that are NUL, so it looks like UTF-16; save it as UTF-8")
+	}
+	return cutLineEnd(strings.TrimPrefix(s, "\ufeff")), nil
 }
 
 // ReadPrivateFile reads a file that only its owner may read and write. For a file with other

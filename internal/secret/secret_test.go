@@ -63,6 +63,8 @@ func TestResolve(t *testing.T) {
 		{"file with CRLF", file("b", "from a file\r\n", 0o400), "from a file", ""},
 		{"one newline is cut, spaces stay", file("c", " x \n\n", 0o600), " x \n", ""},
 		{"empty file", file("d", "\n", 0o600), "", "is empty"},
+		{"a byte order mark", file("bom", "\ufefffrom a file\r\n", 0o600), "from a file", ""},
+		{"UTF-16", file("utf16", "\xff\xfes\x003\x00", 0o600), "", "utf16 has characters that are NUL, so it looks like UTF-16; save it as UTF-8"},
 		{"no file", "file:" + filepath.Join(dir, "none"), "", "there is no file"},
 		{"a directory", "file:" + dir, "", "is a directory; name the file in it"},
 		{"too large", file("e", strings.Repeat("s3cret", 20000), 0o600), "", "larger than"},
