@@ -168,6 +168,12 @@ func fixMySQL(err error) string {
 			return "allow this host's address for the user of database.dsn on the server"
 		case 1040, 1203:
 			return "raise the server's max_connections, or try again later"
+		case 1226: // max_user_connections, or a limit of an hour
+			return "raise this limit of the user of database.dsn on the server, or try again later"
+		case 2003, 9001:
+			return "the proxy of database.dsn reaches no server: check that the server behind it is up"
+		case 3032:
+			return "the server is in offline_mode: end that, or let database.dsn lead to the primary"
 		}
 		return "see the server's message"
 	}

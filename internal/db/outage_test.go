@@ -194,6 +194,10 @@ func TestServerErrorsThatPass(t *testing.T) {
 	}{
 		"1047": {errNode, []string{"1047", "Galera", "wsrep_cluster_status"}},
 		"1180": {errCommit, []string{"1180", "Galera", "wsrep_cluster_status"}},
+		"1226": {&mysqldriver.MySQLError{Number: 1226}, []string{"raise this limit of the user of database.dsn"}},
+		"2003": {&mysqldriver.MySQLError{Number: 2003}, []string{"the proxy of database.dsn reaches no server"}},
+		"3032": {&mysqldriver.MySQLError{Number: 3032}, []string{"offline_mode", "lead to the primary"}},
+		"9001": {&mysqldriver.MySQLError{Number: 9001}, []string{"the proxy of database.dsn reaches no server"}},
 		"1290": {errReadOnly, []string{"read-only", "let database.dsn lead to the primary"}},
 		"1792": {&mysqldriver.MySQLError{Number: 1792}, []string{"read-only", "primary"}},
 		"1836": {&mysqldriver.MySQLError{Number: 1836}, []string{"read-only", "primary"}},

@@ -39,6 +39,7 @@ var troubles = map[trouble][]uint16{
 	outage: {
 		1040, // too many connections
 		1203, // too many connections of this user
+		1226, // the same, by a limit of the account
 		1053, // server shutdown in progress
 		1077, // normal shutdown
 		1079, // shutdown complete
@@ -52,10 +53,13 @@ var troubles = map[trouble][]uint16{
 		1317, // query interrupted: what a shutting down server answers
 		1927, // connection was killed (MariaDB)
 		1928, // same, by a timeout
+		2003, // no server can be reached, as MySQL Router says it
 		2006, // server has gone away, as a proxy says it
 		2013, // lost connection, as a proxy says it
+		3032, // offline_mode, as in a failover (MySQL)
 		3169, // session was killed (MySQL)
 		4031, // disconnected for inactivity (MySQL)
+		9001, // no server can be reached, as ProxySQL says it
 	},
 	detached: {
 		1047, // the node is not ready: outside the primary component, joining or a donor (Galera)
