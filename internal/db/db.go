@@ -2,8 +2,8 @@
 // transactions.
 //
 // One code path serves SQLite, MySQL, MariaDB and Galera. What would make them behave differently
-// (time zone, isolation, strictness, packet size, timeouts, wsrep_sync_wait) is set here, whatever
-// the user's DSN says.
+// (time zone, isolation, strictness, limits of statements, packet size, timeouts, wsrep_sync_wait) is
+// set here, whatever the user's DSN says.
 //
 // Open refuses a schema that this binary does not know (*SchemaError) and a database that does not
 // answer (*UnreachableError); both errors name the fix and never a password. SQLite migrates itself

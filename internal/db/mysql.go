@@ -116,12 +116,17 @@ func secureConfig(cfg *mysqldriver.Config) error {
 	for _, name := range []string{"tx_isolation", "transaction_isolation", "tx_read_only", "transaction_read_only"} {
 		delete(cfg.Params, name) // set by connector
 	}
+	delete(cfg.Params, "max_join_size") // it sets sql_big_selects
 	for name, value := range map[string]string{
 		"time_zone":                "'+00:00'",
 		"sql_mode":                 "'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
 		"autocommit":               "1",
 		"foreign_key_checks":       "1",
 		"unique_checks":            "1",
+		"completion_type":          "0",
+		"sql_select_limit":         "18446744073709551615",
+		"sql_big_selects":          "1", // whatever max_join_size is
+		"sql_safe_updates":         "0",
 		"innodb_lock_wait_timeout": "10", // below ReadTimeout: the server's answer comes first
 		"wait_timeout":             "30", // a host that froze loses its locks before others give up
 	} {

@@ -201,7 +201,10 @@ func TestDSNIsMadeSafe(t *testing.T) {
 
 func TestSessionOfAServer(t *testing.T) {
 	on(t, servers(), func(t *testing.T, cfg Config) {
-		cfg.DSN += "?time_zone=%27%2B05%3A00%27&sql_mode=%27%27&charset=latin1"
+		asRoot(t, cfg, "SET GLOBAL max_join_size = 1")
+		t.Cleanup(func() { asRoot(t, cfg, "SET GLOBAL max_join_size = DEFAULT") })
+		cfg.DSN += "?time_zone=%27%2B05%3A00%27&sql_mode=%27%27&charset=latin1" +
+			"&completion_type=1&sql_safe_updates=1&sql_select_limit=2&max_join_size=1"
 		db := openMigrated(t, cfg)
 		var version string
 		row := db.pool.QueryRowContext(t.Context(), "SELECT VERSION()")
@@ -214,6 +217,8 @@ func TestSessionOfAServer(t *testing.T) {
 		}
 		for variable, want := range map[string]string{
 			isolation: "READ-COMMITTED", "@@session.time_zone": "+00:00", "@@session.wait_timeout": "30",
+			"@@session.completion_type": "NO_CHAIN", "@@session.sql_safe_updates": "0", "@@session.sql_big_selects": "1",
+			"@@session.sql_select_limit":     "18446744073709551615",
 			"@@session.character_set_client": "utf8mb4", "@@session.collation_connection": "utf8mb4_bin",
 		} {
 			var got string
