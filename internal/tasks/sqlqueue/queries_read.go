@@ -9,7 +9,10 @@ const (
 SELECT id FROM monitored_emails_tasks
 WHERE inbox_id IN ? AND status = 'forwarded' AND finished_at < ? ORDER BY inbox_id, status, finished_at LIMIT ?`
 
-	sqlOldestEvents = `SELECT id, at FROM monitored_emails_events ORDER BY id LIMIT ?`
+	// By primary key, as there is no index by time alone: lines are written in the order of their ids,
+	// or nearly so. It skips those that were written while the clock was ahead.
+	sqlExpiredEvents = `
+SELECT id FROM (SELECT id, at FROM monitored_emails_events WHERE at <= ? ORDER BY id LIMIT ?) oldest WHERE at < ?`
 
 	sqlDeleteEvents = `DELETE FROM monitored_emails_events WHERE id IN ?`
 )

@@ -62,26 +62,13 @@ func drop(tx *gorm.DB, now time.Time, ids []int64) error {
 	return wake(tx, now, waiting, waitedFor(waiting))
 }
 
-// ExpireEvents implements tasks.Queue. Lines are written in the order of their ids, or nearly so.
+// ExpireEvents implements tasks.Queue.
 func (q *Queue) ExpireEvents(ctx context.Context, age time.Duration, limit int) (int, error) {
 	var ids []int64
-	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
-		ids = nil
-		var oldest []struct {
-			ID int64
-			At time.Time
-		}
-		if err := tx.Raw(sqlOldestEvents, limit).Scan(&oldest).Error; err != nil {
+	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
+		ids, err = db.Query(tx, db.Value[int64], sqlExpiredEvents, now, limit, now.Add(-age))
+		if err != nil || len(ids) == 0 {
 			return err
-		}
-		for _, e := range oldest {
-			if !e.At.Before(now.Add(-age)) {
-				break
-			}
-			ids = append(ids, e.ID)
-		}
-		if len(ids) == 0 {
-			return nil
 		}
 		return db.Run(tx, sqlDeleteEvents, ids)
 	})
