@@ -64,6 +64,7 @@ type auditedFolder struct {
 	said   uint32        // how many messages there are, by the server
 	lost   []tasks.Place // of its strays
 	again  reused
+	broken error // the first task that is not as postrider writes tasks
 }
 
 // inbox compares the folders. A folder that cannot be compared has its error; the others go on, as

@@ -36,7 +36,10 @@ func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
 	if err := a.leftBehind(ctx, f, f.folder.row.UIDValidity); err != nil {
 		return err
 	}
-	return a.reused(ctx, f)
+	if err := a.reused(ctx, f); err != nil {
+		return err
+	}
+	return f.broken
 }
 
 // reused returns an error if the server gave a UID to a message other than the registered one, or if
@@ -293,6 +296,9 @@ func (f *auditedFolder) account(uid uint32, d *tasks.Disposition) Account {
 // message counts one message, and reports it.
 func (a *auditor) message(f *auditedFolder, uid uint32, d *tasks.Disposition, m imapsrc.Meta) error {
 	as := f.account(uid, d)
+	if d != nil {
+		f.examine(*d)
+	}
 	if as == "" {
 		return nil
 	}
@@ -322,6 +328,22 @@ func (a *auditor) message(f *auditedFolder, uid uint32, d *tasks.Disposition, m 
 		line.add(*d)
 	}
 	return a.opts.Each(line)
+}
+
+// examine notes a task that something other than postrider changed, so that no run processes it.
+func (f *auditedFolder) examine(d tasks.Disposition) {
+	var wrong string
+	switch as := accountOf[d.Status]; {
+	case f.broken != nil || d.TaskID == 0 || d.Purged || d.Lost():
+	case as == "":
+		wrong = fmt.Sprintf("the status %q, which does not exist", d.Status)
+	case as == AsWaiting && d.VisibleAt == nil:
+		wrong = fmt.Sprintf("the status %s and no visible_at", d.Status)
+	}
+	if wrong != "" {
+		f.broken = fmt.Errorf("something other than postrider changed task %d (UID %d): it has %s, so no run processes it; "+
+			"correct it in the database, or restore that from a backup", d.TaskID, d.UID, wrong)
+	}
 }
 
 // receivedAt is nil when the server does not say it.

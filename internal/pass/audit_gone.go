@@ -8,6 +8,7 @@ import (
 
 	"postrider/internal/inbox"
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // allEpochs is greater than every epoch.
@@ -21,7 +22,10 @@ func (a *auditor) unwatched(ctx context.Context, row inbox.Folder) error {
 	if err := a.leftBehind(ctx, f, allEpochs); err != nil {
 		return err
 	}
-	if f.found.Gone+len(f.found.Strays) > 0 {
+	if f.broken != nil {
+		f.found.Error = text.Error(f.broken)
+	}
+	if f.found.Gone+len(f.found.Strays) > 0 || f.broken != nil {
 		a.folders, a.found.Folders = append(a.folders, f), append(a.found.Folders, f.found)
 	}
 	return nil
@@ -47,6 +51,7 @@ func (a *auditor) gone(f *auditedFolder, epoch int64, d tasks.Disposition) error
 	if d.TaskID == 0 {
 		return nil
 	}
+	f.examine(d)
 	f.found.arrived(d.Deliveries)
 	as := accountOf[d.Status]
 	switch {
@@ -58,7 +63,7 @@ func (a *auditor) gone(f *auditedFolder, epoch int64, d tasks.Disposition) error
 	}
 	if d.Lost() || needsMessage(&d) {
 		f.found.Strays = append(f.found.Strays, Stray{TaskID: d.TaskID, UIDValidity: uint32(epoch), UID: d.UID, Status: d.Status})
-	} else {
+	} else if as != "" {
 		f.found.Gone++
 		f.found.GoneAs[as]++
 	}

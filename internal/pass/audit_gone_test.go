@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"postrider/internal/inbox"
@@ -87,15 +88,56 @@ func TestAuditOfWhatAnUnwatchedFolderHad(t *testing.T) {
 	}
 }
 
-// deleteTasks deletes tasks as someone would who knows the database but not postrider.
-func (r *rig) deleteTasks(uids ...uint32) {
+// byHand changes the database as someone would who knows it but not postrider.
+func (r *rig) byHand(statement string, args ...any) {
 	r.t.Helper()
 	pool, err := sql.Open("sqlite", r.db.Path)
 	check(r.t, err)
 	defer func() { _ = pool.Close() }()
+	_, err = pool.ExecContext(r.t.Context(), statement, args...)
+	check(r.t, err)
+}
+
+func (r *rig) deleteTasks(uids ...uint32) {
+	r.t.Helper()
 	for _, uid := range uids {
-		_, err := pool.ExecContext(r.t.Context(), "DELETE FROM monitored_emails_tasks WHERE uid = ?", uid)
-		check(r.t, err)
+		r.byHand("DELETE FROM monitored_emails_tasks WHERE uid = ?", uid)
+	}
+}
+
+// TestAuditOfChangedTasks: no run processes a task whose status does not exist, or that waits and is
+// never due.
+func TestAuditOfChangedTasks(t *testing.T) {
+	for change, want := range map[string]string{
+		"status = 'processing'": `task 2 (UID 2): it has the status "processing", which does not exist`,
+		"status = 'error'":      "task 2 (UID 2): it has the status error and no visible_at",
+	} {
+		for name, leave := range map[string]func(r *rig){
+			"there": func(*rig) {},
+			"gone":  func(r *rig) { check(t, r.imap.Expunge(address, "Cases", 2)) },
+			"unwatched": func(r *rig) {
+				_, err := r.store.Set(t.Context(), address, inbox.Changes{Folders: []string{"INBOX"}})
+				check(t, err)
+			},
+		} {
+			t.Run(change+", "+name, func(t *testing.T) {
+				r := newRig(t, nil)
+				r.add(inbox.StartAll, "INBOX", "Cases")
+				check(t, r.imap.CreateFolder(address, "Cases"))
+				r.put("Cases", mails(3)...)
+				r.run()
+				r.byHand("UPDATE monitored_emails_tasks SET " + change + " WHERE uid = 2")
+				leave(r)
+				found, _ := r.audit(AuditOptions{Repair: true})
+				i := slices.IndexFunc(found.Folders, func(f *FolderAudit) bool { return f.Name == "Cases" })
+				if i < 0 || !strings.Contains(found.Folders[i].Error, want) {
+					t.Fatalf("the audit found %+v, want an error of Cases that says %q", found.Folders, want)
+				}
+				if sum := (&AuditReport{Inboxes: []InboxAudit{found}}).Sum(); sum.Clean() {
+					t.Errorf("the sum is %+v, want it not clean", sum)
+				}
+			})
+		}
 	}
 }
 
