@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,23 +123,44 @@ func (db *DB) fix(err error) string {
 	return fixMySQL(err)
 }
 
+// explained adds the fix to an error of a statement that would fail again, if there is a fix for it.
+func explained(err error) error {
+	fix := ""
+	if classify(err) == permanent {
+		fix = cmp.Or(fixFile(err), fixServer(err))
+	}
+	if fix == "" {
+		return err
+	}
+	return fmt.Errorf("%w; %s", err, fix)
+}
+
 func fixSQLite(path string, err error) string {
-	var e *modernc.Error
-	if errors.As(err, &e) {
-		switch e.Code() & 0xff {
-		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-			return "the file is damaged or not a database: restore it from a copy, or set database.path to another file"
-		case sqlite3.SQLITE_BUSY:
-			return "another program holds it: end that program, or try again"
-		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL:
-			return "see whether its disk is full or failing (df), then run again; nothing that was committed is lost"
-		}
+	if fix := fixFile(err); fix != "" {
+		return fix
+	}
+	if Locked(err) {
+		return "another program holds it: end that program, or try again"
 	}
 	dir := filepath.Dir(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Sprintf("create the directory %s, or change database.path", dir)
 	}
 	return fmt.Sprintf("make sure that this user can write the file and the directory %s, or change database.path", dir)
+}
+
+// fixFile is what to do about a damaged file or disk; empty for other errors.
+func fixFile(err error) string {
+	var e *modernc.Error
+	if errors.As(err, &e) {
+		switch e.Code() & 0xff {
+		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
+			return "the file is damaged or not a database: restore it from a copy, or set database.path to another file"
+		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL:
+			return "see whether its disk is full or failing (df), then run again; nothing that was committed is lost"
+		}
+	}
+	return ""
 }
 
 func fixMySQL(err error) string {
@@ -155,6 +177,17 @@ func fixMySQL(err error) string {
 	case readOnly:
 		return "the server is read-only: it is a replica, or a primary that was demoted; let database.dsn lead to the primary"
 	}
+	if fix := fixServer(err); fix != "" {
+		return fix
+	}
+	if errors.As(err, new(*mysqldriver.MySQLError)) {
+		return "see the server's message"
+	}
+	return "check that the server is up and that host and port in database.dsn are right"
+}
+
+// fixServer is what to do about an error of the server; empty when it is not known.
+func fixServer(err error) string {
 	var e *mysqldriver.MySQLError
 	if errors.As(err, &e) {
 		switch e.Number {
@@ -175,7 +208,6 @@ func fixMySQL(err error) string {
 		case 3032:
 			return "the server is in offline_mode: end that, or let database.dsn lead to the primary"
 		}
-		return "see the server's message"
 	}
-	return "check that the server is up and that host and port in database.dsn are right"
+	return ""
 }

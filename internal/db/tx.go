@@ -19,6 +19,10 @@ import (
 // On MySQL each statement has 30 s: one that takes longer counts as a lost connection, and the
 // server may still work on it.
 func (db *DB) Tx(ctx context.Context, fn func(tx *gorm.DB) error) error {
+	return explained(db.tx(ctx, fn))
+}
+
+func (db *DB) tx(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return db.retry(ctx, true, func() error {
 		var asked time.Time
 		err := db.gorm.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
@@ -73,11 +77,11 @@ func (db *DB) Commits() (n int64, took time.Duration) {
 
 // View runs fn, which only reads, outside a transaction, with the retries of Tx.
 func (db *DB) View(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return db.retry(ctx, false, func() error {
+	return explained(db.retry(ctx, false, func() error {
 		tx := db.gorm.WithContext(ctx)
 		tx.Statement.ConnPool = db.viewPool
 		return fn(tx)
-	})
+	}))
 }
 
 // retry runs op until it succeeds, fails for a reason that does not pass, or the time is up: its

@@ -1,8 +1,10 @@
 package db
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -302,4 +304,43 @@ func TestManyWriters(t *testing.T) {
 		wg.Wait()
 		wantRow(t, db, 1, 2*perHandle*each)
 	})
+}
+
+// TestErrorsThatStay of Tx and View name the fix.
+func TestErrorsThatStay(t *testing.T) {
+	cfg := freshSQLite(t)
+	db, err := Open(testContext(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root, size int64
+	row := db.pool.QueryRowContext(t.Context(), "SELECT rootpage, page_size FROM sqlite_master, pragma_page_size WHERE name = 'contacts'")
+	if err := errors.Join(row.Scan(&root, &size), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(cfg.Path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, int(size)), (root-1)*size)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	db, err = Open(testContext(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	read := func(tx *gorm.DB) error {
+		_, err := Query(tx, Value[string], "SELECT keywords FROM contacts")
+		return err
+	}
+	for name, do := range map[string]func(context.Context, func(*gorm.DB) error) error{"Tx": db.Tx, "View": db.View} {
+		t.Run(name, func(t *testing.T) {
+			wantText(t, do(testContext(t), read), "malformed", "the file is damaged", "restore it from a copy")
+		})
+	}
+	if err := explained(gorm.ErrDuplicatedKey); err != gorm.ErrDuplicatedKey {
+		t.Errorf("got %v, want the error as it was", err)
+	}
 }

@@ -43,7 +43,7 @@ func (db *DB) Writable(ctx context.Context) error {
 		return err
 	}
 	var found error
-	err = db.Tx(ctx, func(tx *gorm.DB) error {
+	err = db.tx(ctx, func(tx *gorm.DB) error {
 		found = db.tryTables(tx, tables)
 		if kind := classify(found); kind != permanent && kind != readOnly {
 			return found
