@@ -205,6 +205,10 @@ func fixServer(err error) string {
 			return "raise this limit of the user of database.dsn on the server, or try again later"
 		case 2003, 9001:
 			return "the proxy of database.dsn reaches no server: check that the server behind it is up"
+		case 1665:
+			return "set the server's binlog_format to ROW or MIXED"
+		case 3159: // require_secure_transport
+			return "set database.tls to verify, require or a file"
 		case 3032:
 			return "the server is in offline_mode: end that, or let database.dsn lead to the primary"
 		}

@@ -340,6 +340,11 @@ func TestErrorsThatStay(t *testing.T) {
 			wantText(t, do(testContext(t), read), "malformed", "the file is damaged", "restore it from a copy")
 		})
 	}
+	for number, want := range map[uint16]string{
+		1665: "set the server's binlog_format to ROW or MIXED", 3159: "set database.tls to verify, require or a file",
+	} {
+		wantText(t, explained(&mysqldriver.MySQLError{Number: number}), want)
+	}
 	if err := explained(gorm.ErrDuplicatedKey); err != gorm.ErrDuplicatedKey {
 		t.Errorf("got %v, want the error as it was", err)
 	}
