@@ -193,7 +193,7 @@ func fixServer(err error) string {
 		switch e.Number {
 		case 1045, 1698: // access denied
 			return "check the user and the password in database.dsn"
-		case 1044: // access denied to the database
+		case 1044, 1142: // access denied to the database, or to a table of it
 			return "grant the user of database.dsn all privileges on that database"
 		case 1049: // unknown database
 			return "create the database (CREATE DATABASE ... CHARACTER SET utf8mb4), or correct its name in database.dsn"

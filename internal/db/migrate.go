@@ -22,7 +22,7 @@ type migrator struct {
 	dialect goose.Dialect
 	files   embed.FS
 	dir     string // of the dialect, in files
-	exists  string // the query that asks whether the version table exists
+	exists  string // the query that asks whether the version table exists; MySQL answers 1146 if not
 	// pool opens the connections to migrate through.
 	pool func() (*sql.DB, error)
 	// lock keeps other hosts and processes out.
@@ -32,8 +32,8 @@ type migrator struct {
 const (
 	versionTable          = goose.DefaultTablename
 	sqlVersionTableSQLite = `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '` + versionTable + `')`
-	sqlVersionTableMySQL  = `SELECT EXISTS (SELECT 1 FROM information_schema.tables
-		WHERE table_schema = DATABASE() AND table_name = '` + versionTable + `')`
+	// The information schema would hide the table from a user who may not read it.
+	sqlVersionTableMySQL = `SELECT COUNT(*) >= 0 FROM ` + versionTable
 )
 
 // Applied is one migration that Migrate ran.
@@ -49,7 +49,7 @@ type Applied struct {
 func (db *DB) Migrate(ctx context.Context) (applied []Applied, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("migrate the %s database %s: %w", db.dialect, db.where, err)
+			err = explained(fmt.Errorf("migrate the %s database %s: %w", db.dialect, db.where, err))
 		}
 	}()
 	pool, err := db.migrator.pool()
@@ -92,7 +92,7 @@ func (db *DB) migrateLocked(ctx context.Context, pool *sql.DB) ([]Applied, error
 }
 
 // Version reports the schema's version, 0 when there is none, and the latest that this binary
-// knows.
+// knows. A user who may not read it gets a *RightsError.
 func (db *DB) Version(ctx context.Context) (current, latest int64, err error) {
 	provider, err := db.migrator.provider(db.pool)
 	if err != nil {
@@ -103,6 +103,10 @@ func (db *DB) Version(ctx context.Context) (current, latest int64, err error) {
 		current, err = db.migrator.current(ctx, db.pool)
 		return err
 	})
+	if isDenied(err) {
+		denied := &RightsError{Where: db.where, Missing: []string{"SELECT"}, Tables: []string{versionTable}}
+		return 0, 0, denied.withGrant(db.gorm.WithContext(ctx))
+	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the schema version of the %s database %s: %w", db.dialect, db.where, err)
 	}
@@ -119,16 +123,14 @@ func (m migrator) provider(pool *sql.DB) (*goose.Provider, error) {
 }
 
 // current reads the version without creating anything. On a Galera node that is not ready BEGIN
-// fails with the reason; without it, SELECT from the information schema ends as a lock wait
-// timeout.
+// fails with the reason.
 func (m migrator) current(ctx context.Context, pool *sql.DB) (int64, error) {
 	tx, err := pool.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // on SQLite not IMMEDIATE
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	var exists bool
-	if err := tx.QueryRowContext(ctx, m.exists).Scan(&exists); err != nil || !exists {
+	if exists, err := m.hasVersions(ctx, tx); err != nil || !exists {
 		return 0, err
 	}
 	store, err := database.NewStore(m.dialect, versionTable)
@@ -142,6 +144,16 @@ func (m migrator) current(ctx context.Context, pool *sql.DB) (int64, error) {
 	return version, err
 }
 
+// hasVersions reports whether the version table exists.
+func (m migrator) hasVersions(ctx context.Context, conn database.DBTxConn) (exists bool, err error) {
+	err = conn.QueryRowContext(ctx, m.exists).Scan(&exists)
+	var refused *mysqldriver.MySQLError
+	if errors.As(err, &refused) && refused.Number == 1146 { // no such table
+		return false, nil
+	}
+	return exists, err
+}
+
 // prepare completes the version table. goose creates it before its lock is taken, and does not add
 // the first row to a table without one, which is what a kill between two statements leaves on
 // MySQL.
@@ -150,8 +162,8 @@ func (m migrator) prepare(ctx context.Context, pool *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	var exists bool
-	if err := pool.QueryRowContext(ctx, m.exists).Scan(&exists); err != nil {
+	exists, err := m.hasVersions(ctx, pool)
+	if err != nil {
 		return err
 	}
 	if !exists {

@@ -230,6 +230,6 @@ func TestMigrateWithoutRights(t *testing.T) {
 		}
 		cfg.DSN = strings.Replace(cfg.DSN, "root@", user+":x@", 1)
 		_, err := openAny(t, cfg).Migrate(testContext(t))
-		wantText(t, err, "denied", "migrate the mysql database")
+		wantText(t, err, "denied", "migrate the mysql database", "grant the user of database.dsn all privileges")
 	})
 }

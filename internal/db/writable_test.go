@@ -59,6 +59,26 @@ func TestWritableNamesTheMissingRight(t *testing.T) {
 	})
 }
 
+// TestOpenWithoutSelect: a schema that the user may not read is not one that is missing.
+func TestOpenWithoutSelect(t *testing.T) {
+	on(t, servers(), func(t *testing.T, root Config) {
+		openMigrated(t, root)
+		cfg := grantee(t, root, "EXECUTE") // which shows none of the tables in the information schema
+		_, err := Open(testContext(t), cfg)
+		var rights *RightsError
+		if !errors.As(err, &rights) {
+			t.Fatalf("got %v, want a *RightsError", err)
+		}
+		wantText(t, err, "may not SELECT in the table goose_db_version", "run: GRANT SELECT")
+		asRoot(t, root, rights.Grant)
+		db, err := Open(testContext(t), cfg)
+		if err != nil {
+			t.Fatalf("after %s: %v", rights.Grant, err)
+		}
+		_ = db.Close()
+	})
+}
+
 // TestWritableOnAReadOnlyServer fails at once.
 func TestWritableOnAReadOnlyServer(t *testing.T) {
 	on(t, servers(), func(t *testing.T, root Config) {
