@@ -2,8 +2,10 @@ package after
 
 import (
 	"context"
+	"slices"
 
 	"postrider/internal/imapsrc"
+	"postrider/internal/route"
 )
 
 // act carries out the action on messages that were identified. What a server refuses for several
@@ -13,9 +15,12 @@ func (v *visit) act(ctx context.Context, at place, jobs []*job) {
 		return
 	}
 	err := v.do(ctx, at, jobs)
-	switch {
+	if err == nil {
+		err = v.verify(ctx, at, open(jobs))
+	}
+	switch jobs = open(jobs); {
 	case err == nil:
-		for _, j := range open(jobs) {
+		for _, j := range jobs {
 			j.done(did(at.action))
 			v.log.Info(did(at.action), "task", j.task.ID, "folder", at.folder, "uid", j.task.UID)
 		}
@@ -32,6 +37,24 @@ func (v *visit) act(ctx context.Context, at place, jobs []*job) {
 	default:
 		v.fail(ctx, jobs, err)
 	}
+}
+
+// verify refuses the jobs whose message is still in the open folder: to a login without the right to
+// delete, some servers answer OK and do nothing.
+func (v *visit) verify(ctx context.Context, at place, jobs []*job) error {
+	if _, marks := at.action.Flag(); marks || len(jobs) == 0 {
+		return nil
+	}
+	if v.conn.IsGmail() && at.action != route.Delete { // a move adds a label: from All Mail it takes nothing
+		return nil
+	}
+	there, err := v.conn.Metadata(ctx, uidsOf(jobs))
+	for _, j := range jobs {
+		if slices.ContainsFunc(there, func(m imapsrc.Meta) bool { return m.UID == j.task.UID }) {
+			j.stays("the server answers OK, but the message is still in its folder; the login may lack the right to delete there")
+		}
+	}
+	return err
 }
 
 func (v *visit) do(ctx context.Context, at place, jobs []*job) error {

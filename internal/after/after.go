@@ -207,13 +207,14 @@ func (w *Worker) pause(inboxID int64, d time.Duration) {
 
 // job is one claim.
 type job struct {
-	log   *slog.Logger
-	claim outbox.Claim
-	task  tasks.Task
-	known map[int64]tasks.Task // it, and those that it is a duplicate of
-	noted tasks.Noted
-	size  int64           // of the message, as the server says
-	end   *outbox.Outcome // nil while it is not decided
+	log    *slog.Logger
+	claim  outbox.Claim
+	task   tasks.Task
+	known  map[int64]tasks.Task // it, and those that it is a duplicate of
+	noted  tasks.Noted
+	size   int64           // of the message, as the server says
+	copied bool            // by this try, on a server without MOVE
+	end    *outbox.Outcome // nil while it is not decided
 }
 
 // place is where jobs can be done together.

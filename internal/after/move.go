@@ -18,7 +18,7 @@ func (v *visit) move(ctx context.Context, at place, jobs []*job, folder string) 
 	return errNoMove
 }
 
-// maxCopies is how often a message is copied without a confirmation.
+// maxCopies is how often a message is copied that is not confirmed, or not deleted afterwards.
 const maxCopies = 3
 
 // copyAndExpunge moves messages on servers without MOVE. Killed in between, the next try finds the
@@ -40,7 +40,7 @@ func (v *visit) copyAndExpunge(ctx context.Context, at place, jobs []*job, folde
 	}
 	var missing []*job
 	for _, j := range jobs {
-		if !there[j] {
+		if !there[j] && !j.copied {
 			missing = append(missing, j)
 		}
 	}
@@ -52,6 +52,7 @@ func (v *visit) copyAndExpunge(ctx context.Context, at place, jobs []*job, folde
 		for _, j := range missing {
 			switch {
 			case slices.Contains(copied, j.task.UID):
+				j.copied = true
 			case j.claim.Attempts >= maxCopies: // nor was one found by those before
 				j.dead("the server does not confirm the copy (no COPYUID); look into the folder " + folder)
 			default: // if it was copied, the next try finds it

@@ -153,6 +153,17 @@ func (j *job) refused(why string) {
 	j.end = &outbox.Outcome{Claim: j.claim, Status: outbox.Waiting, Error: why, Delay: pause}
 }
 
+// stays is refused for a message that may be copied already. A copy that the next try may not
+// recognise, or that was made again, is the last one.
+func (j *job) stays(why string) {
+	if j.copied && (!j.noted.Read() || j.claim.Attempts >= maxCopies) {
+		folder, _ := route.Action(j.claim.Action).Folder()
+		j.dead(why + "; a copy is in the folder " + folder)
+		return
+	}
+	j.refused(why)
+}
+
 // notNow is an obstacle that may be gone later.
 type notNow struct{ why string }
 
@@ -177,7 +188,7 @@ func (v *visit) fail(ctx context.Context, jobs []*job, err error) {
 		}
 	case refusal(err):
 		for _, j := range jobs {
-			j.refused(why)
+			j.stays(why)
 		}
 	case ctx.Err() != nil:
 		v.stopped = true
