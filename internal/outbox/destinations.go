@@ -16,7 +16,7 @@ type Destination struct {
 	Name   string
 	Target string
 
-	Failures  int           // in a row
+	Failures  int           // in a row; 0 when only an event was at fault
 	RetryIn   time.Duration // until it is tried again; 0 when it may be tried now
 	Gone      bool          // it wants no more events, until an operator enables it
 	LastError string        // empty when the last try did not fail
@@ -59,8 +59,9 @@ const (
 )
 
 // Fault records that a destination failed, and pauses it for all processes, for atLeast or longer.
-// gone disables it. news reports whether this is new: it worked before, or it was not gone before.
-func (s *Store) Fault(ctx context.Context, d Destination, why string, atLeast time.Duration, gone bool) (news bool, _ error) {
+// gone disables it. With event, the event is the likely reason: if the destination has worked since it
+// failed, that is no failure of it. news reports whether it failed first now, or is gone first now.
+func (s *Store) Fault(ctx context.Context, d Destination, why string, atLeast time.Duration, gone, event bool) (news bool, _ error) {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		rows, err := db.Query(tx, (*destinationRow).into, s.db.Lock(sqlDestination), d.Name)
 		if err != nil {
@@ -70,9 +71,13 @@ func (s *Store) Fault(ctx context.Context, d Destination, why string, atLeast ti
 		if len(rows) > 0 && rows[0].Target == d.Target {
 			before = rows[0]
 		}
-		news = before.Failures == 0 || gone && !before.Gone
+		failures := before.Failures + 1
+		if event && before.Failures == 0 {
+			failures = 0
+		}
+		news = before.Failures == 0 && failures > 0 || gone && !before.Gone
 		pause := max(atLeast, min(firstPause<<min(before.Failures, 20), LongestPause))
-		row := []any{d.Name, d.Target, before.Failures + 1, now.Add(pause).UnixMicro(), gone || before.Gone, db.Cut(why, 4000)}
+		row := []any{d.Name, d.Target, failures, now.Add(pause).UnixMicro(), gone || before.Gone, db.Cut(why, 4000)}
 		return db.Upsert(tx, tableDestinations, "name", destinationColumns, [][]any{row})
 	})
 	if err != nil {

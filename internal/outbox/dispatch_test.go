@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
@@ -156,6 +157,51 @@ func TestPoison(t *testing.T) {
 		if dead := e.Destination == "crm" && e.TaskID == 1; dead != (e.Status == DeadLetter) || !dead && e.Status != Done {
 			t.Errorf("%+v, want all done but one, which is dead", e)
 		}
+	}
+}
+
+// TestPoisonAmongOthers: an event that a destination never takes delays the others by the first pause
+// at most, and the log has its fault once.
+func TestPoisonAmongOthers(t *testing.T) {
+	for _, every := range []time.Duration{30 * time.Second, 3 * time.Minute, time.Hour} {
+		t.Run(every.String(), func(t *testing.T) {
+			d := newDesk(t)
+			d.Targets = slices.DeleteFunc(d.Targets, func(t Target) bool { return t.Name != "crm" })
+			d.Plan = to("crm")
+			var clock, longest time.Duration
+			made := map[string]time.Duration{}
+			d.crm.takes(func(m Message) error {
+				if m.Key == "task:1" {
+					return errors.New("500")
+				}
+				longest = max(longest, clock-made[m.Key])
+				return nil
+			})
+			for n := range 24 {
+				d.happen(Occurrence{Kind: Forwarded, TaskID: int64(n + 1)})
+				made[fmt.Sprint("task:", n+1)] = clock
+				for _, pause := range []time.Duration{0, firstPause, firstPause, every - 2*firstPause} {
+					clock += pause
+					d.drain(pause)
+				}
+				if n == 1 {
+					longest = 0 // from now on it has taken one event, and failed to take another one
+				}
+			}
+			if longest > firstPause {
+				t.Errorf("an event came %s after it was made, want at most %s", longest, firstPause)
+			}
+			if n := len(d.crm.got); n != 23 {
+				t.Errorf("%d events came, want 23", n)
+			}
+			if log := d.log.String(); strings.Count(log, "the destination failed") != 1 || strings.Count(log, "takes events again") != 1 {
+				t.Errorf("the log has\n%s\nwant the fault and its end once", log)
+			}
+			states, err := d.Dispatcher.Store.Destinations(t.Context())
+			if s := states["crm"]; err != nil || s.Failures != 0 {
+				t.Errorf("the destination is recorded as %+v, %v; want it to work", s, err)
+			}
+		})
 	}
 }
 

@@ -116,8 +116,7 @@ func (o *outlet) publish(ctx, begin context.Context) error {
 	if state.Target == o.to.Target && (state.Gone || state.RetryIn > 0) {
 		return o.giveBack(ctx, o.close())
 	}
-	failed := state.Failures > 0
-	if failed || o.size == 0 {
+	if state.Failures > 0 || o.size == 0 {
 		o.size = o.first()
 	}
 	for begin.Err() == nil {
@@ -131,11 +130,14 @@ func (o *outlet) publish(ctx, begin context.Context) error {
 			}
 		}
 		began := time.Now()
-		v, err := o.by.batch(ctx, o.to, claims, failed)
+		v, err := o.by.batch(ctx, o.to, claims, state)
 		if err != nil || v.fault != nil {
 			return errors.Join(err, o.giveBack(ctx, o.close()))
 		}
-		if failed, o.size = failed && v.taken == 0, min(2*o.size, o.to.Batch); time.Since(began) > o.to.Timeout/quickPart {
+		if v.taken > 0 {
+			state = Destination{}
+		}
+		if o.size = min(2*o.size, o.to.Batch); time.Since(began) > o.to.Timeout/quickPart {
 			o.size = o.first()
 		}
 	}

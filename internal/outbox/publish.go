@@ -8,7 +8,7 @@ import (
 )
 
 // batch hands over one batch, and records what became of it.
-func (d *Dispatcher) batch(ctx context.Context, t *Target, claims []Claim, failed bool) (verdict, error) {
+func (d *Dispatcher) batch(ctx context.Context, t *Target, claims []Claim, before Destination) (verdict, error) {
 	batch := make([]Message, len(claims))
 	for i, c := range claims {
 		batch[i] = Message{ID: c.EventID, Kind: c.Kind, Key: key(c.Entry), Body: c.Body}
@@ -27,11 +27,13 @@ func (d *Dispatcher) batch(ctx context.Context, t *Target, claims []Claim, faile
 			d.Log.Warn("an event was given up", "destination", t.Name, "event", o.Claim.ID, "kind", o.Claim.Kind, "task", o.Claim.TaskID, "error", o.Error)
 		}
 	}
-	switch {
-	case v.fault != nil:
+	if before.LastError != "" && v.taken > 0 {
+		if err := d.works(after, t, before); err != nil {
+			return v, err
+		}
+	}
+	if v.fault != nil {
 		return v, d.fault(after, t, v)
-	case failed && v.taken > 0:
-		return v, d.works(after, t)
 	}
 	return v, nil
 }
@@ -49,6 +51,7 @@ type verdict struct {
 	outcomes []Outcome
 	taken    int
 	fault    error         // of the destination; nil when it works
+	event    bool          // the event is the likely reason: the destination took others, or failed over this one before
 	atLeast  time.Duration // that it asks to be left alone
 	gone     bool
 }
@@ -71,7 +74,7 @@ func judge(claims []Claim, errs []error, giveUp time.Duration, stopped bool) ver
 		case v.fault != nil:
 			o.Status, o.Error, o.Uncounted = Waiting, err.Error(), true
 		default:
-			v.fault = err
+			v.fault, v.event = err, c.Attempts > 1
 			o.Status, o.Error = Waiting, err.Error()
 			v.gone = errors.Is(err, ErrGone)
 			if errors.As(err, &later) {
@@ -86,19 +89,20 @@ func judge(claims []Claim, errs []error, giveUp time.Duration, stopped bool) ver
 		}
 		v.outcomes = append(v.outcomes, o)
 	}
+	v.event = v.event || v.taken > 0
 	return v
 }
 
-func (d *Dispatcher) works(ctx context.Context, t *Target) error {
+func (d *Dispatcher) works(ctx context.Context, t *Target, before Destination) error {
 	news, err := d.Store.Works(ctx, t.Name)
-	if news {
+	if news && before.Failures > 0 {
 		d.Log.Warn("the destination takes events again", "destination", t.Name)
 	}
 	return err
 }
 
 func (d *Dispatcher) fault(ctx context.Context, t *Target, v verdict) error {
-	news, err := d.Store.Fault(ctx, t.Destination, v.fault.Error(), v.atLeast, v.gone)
+	news, err := d.Store.Fault(ctx, t.Destination, v.fault.Error(), v.atLeast, v.gone, v.event)
 	switch {
 	case !news:
 	case v.gone:

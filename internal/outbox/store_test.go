@@ -173,7 +173,7 @@ func TestDestinations(t *testing.T) {
 		crm := Destination{Name: "crm", Target: "a"}
 		var news []bool
 		fault := func(d Destination, atLeast time.Duration, gone bool) {
-			is, err := b.Fault(t.Context(), d, "HTTP 500", atLeast, gone)
+			is, err := b.Fault(t.Context(), d, "HTTP 500", atLeast, gone, false)
 			b.must(err)
 			news = append(news, is)
 		}
