@@ -37,7 +37,10 @@ func (a *app) observer(doing string, opts runOptions) *observer {
 // Preview implements pass.Observer.
 func (o *observer) Preview(p pass.Preview) {
 	if w := p.Would(); w != nil {
-		o.find(w, after.MayLeave(tasks.Task{Skip: w.Skip, Form: tasks.Form{Mode: p.Entry.Mode}, Deliveries: p.Deliveries}))
+		d := p.Entry.Decision
+		o.find(w, after.MayLeave(tasks.Task{
+			Undecided: d != nil && d.Undecided, Form: tasks.Form{Mode: p.Entry.Mode}, Deliveries: p.Deliveries,
+		}))
 	}
 }
 

@@ -43,7 +43,7 @@ func (v *visit) admit(j *job, at place) {
 	case (deletes || moves) && onlyNotice(t):
 		j.skip("only a notice was forwarded, and the message stays where the notice says it is")
 	case (deletes || moves) && undecided(t):
-		j.skip("it is not known whether a route matches (see its reason), and the message stays")
+		j.skip(fmt.Sprintf("it is not known whether a route matches (see postrider task show %d), and the message stays", t.ID))
 	case (deletes || moves) && !Leaves(t, j.known):
 		j.skip("it is not certain that each recipient has the message")
 	case moves && folder == t.Folder:
@@ -71,8 +71,8 @@ func MayLeave(t tasks.Task) bool {
 // onlyNotice reports whether a notice goes out in place of the message, and says where that is.
 func onlyNotice(t tasks.Task) bool { return t.Form.Mode == "notice" }
 
-// undecided reports whether no route took the message, and one that could not look at all of it may match.
-func undecided(t tasks.Task) bool { return t.Skip == tasks.SkipUndecided }
+// undecided reports whether a route that could not look at all of the message may match.
+func undecided(t tasks.Task) bool { return t.Undecided || t.Skip == tasks.SkipUndecided }
 
 // arrived reports whether there are recipients, each has the message, from this task or from another
 // one, and none of them has bounced. Of another task that is purged this is not known: an operator may

@@ -256,6 +256,33 @@ func TestUndecidedStays(t *testing.T) {
 	}
 }
 
+// TestTakenButUndecided: a message that a route may match, and that a catch-all took, is neither moved
+// nor deleted, and a dry run does not say so.
+func TestTakenButUndecided(t *testing.T) {
+	w := newWorldOf(t, "sqlite", withMove, "{forwarded: delete}")
+	w.routes = "  - {name: court, match: {body: hearing}, to: [court@firm.example]}\n" +
+		"  - {name: rest, match: {}, to: [intake@firm.example]}\n"
+	w.configure()
+	w.addInbox(desk, "--start", "all", "--allow-delete")
+	w.put(desk, "other")
+	w.imap.Append(t, desk, "INBOX", []byte("Subject: broken\r\nContent-Type: multipart/mixed\r\n\r\na hearing\r\n"))
+	if out := w.must(0, "run", "--dry-run").stdout; strings.Count(out, "deleted") != 1 {
+		t.Errorf("run --dry-run prints\n%s\nwant that the other one is deleted, and it alone", out)
+	}
+	w.pass(0)
+	w.wantIn("INBOX", "broken")
+	if n := len(w.arrivedFor("intake@firm.example")); n != 2 {
+		t.Errorf("%d messages were forwarded, want 2", n)
+	}
+	if out := w.must(0, "event", "list", "--status", "skipped", "--json").stdout; !strings.Contains(out, "it is not known whether a route matches") {
+		t.Errorf("event list prints\n%s\nwant why nothing was deleted", out)
+	}
+	out := w.must(0, "task", "show", "2", "--json").stdout
+	if !strings.Contains(out, `"undecided":true`) || !strings.Contains(out, `route \"court\": body is undecided`) {
+		t.Errorf("task show prints\n%s\nwant that it is undecided, and which route", out)
+	}
+}
+
 // TestAfterOfTwoRoutes: two routes together say more than one thing, and nothing waits for that. What
 // the configuration does not say any more is not done any more.
 func TestAfterOfTwoRoutes(t *testing.T) {

@@ -96,6 +96,22 @@ func TestUndecided(t *testing.T) {
 	}
 }
 
+// TestUndecidedAndTaken: a message that a route may match, and another one takes, is marked as such, and
+// the trail says which route that is: when it is registered, and when it is decided at its claim.
+func TestUndecidedAndTaken(t *testing.T) {
+	r := newRig(t, nil,
+		route.Rule{Name: "court", Match: route.Match{Body: []string{"hearing"}}, To: []string{"court@firm.example"}},
+		route.Rule{Name: "rest", To: []string{"desk2@firm.example"}})
+	r.add(inbox.StartAll)
+	r.put("INBOX", unreadable("a hearing"))
+	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
+	task := r.wantTask(tasks.Forwarded, "")
+	want := `undecided: route "court": body is undecided: it has parts, but no valid boundary between them`
+	if trail := r.trail(); !task.Undecided || !slices.Contains(trail, want) {
+		t.Errorf("undecided is %t, and the trail says %q; want it undecided, and %q", task.Undecided, trail, want)
+	}
+}
+
 // TestNotUsed: a contact without an address and a capture that makes none are in the audit trail,
 // once, of what others get.
 func TestNotUsed(t *testing.T) {

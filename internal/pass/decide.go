@@ -65,7 +65,7 @@ func Decide(ctx context.Context, table *route.Table, m route.Mail, maxReceived i
 		return tasks.Decision{Skip: tasks.SkipLoop, Reason: why}, table.Decide(ctx, m)
 	}
 	by := table.Decide(ctx, m)
-	d := tasks.Decision{Route: by.Route, Recipients: by.To, Reason: by.Reason, Notes: notesOf(by)}
+	d := tasks.Decision{Route: by.Route, Recipients: by.To, Reason: by.Reason, Notes: notesOf(by), Undecided: by.Unsure}
 	if by.Priority == route.High {
 		d.Priority = tasks.High
 	}
@@ -92,6 +92,9 @@ func notesOf(d route.Decision) (notes []tasks.Note) {
 	}
 	if len(d.Problems) > 0 {
 		notes = append(notes, tasks.Note{Event: "not_used", Detail: strings.Join(d.Problems, "; ")})
+	}
+	if len(d.Doubts) > 0 {
+		notes = append(notes, tasks.Note{Event: "undecided", Detail: strings.Join(d.Doubts, "; ")})
 	}
 	return notes
 }

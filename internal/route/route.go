@@ -113,6 +113,7 @@ type Decision struct {
 	Reason   string   // one line for a person; with Skip it begins with ByRoute, ByAutomated or ByOwnAddress
 	LeftOut  string   // the inbox's own address, if it was left out of the recipients; Note says why
 	Unsure   bool     // more of the message may lead to another decision
+	Doubts   []string // with Unsure: rules that are undecided, and why; those with a problem are in Problems
 	Err      error    // with Unsure: the message could not be read; another try may succeed
 	Problems []string // captures that cannot be used, contacts without an address or not looked for; may quote the message
 }
@@ -143,8 +144,12 @@ func (t *Table) Decide(ctx context.Context, m Mail) Decision {
 		}
 		if r.undecided != "" {
 			d.Unsure = true
+			doubt := fmt.Sprintf("route %q: %s", r.Name, words.Cut(r.undecided, maxWhy))
 			if mayMatch == "" && r.outcome == Failed {
-				mayMatch = fmt.Sprintf("; route %q: %s", r.Name, words.Cut(r.undecided, maxWhy))
+				mayMatch = "; " + doubt
+			}
+			if r.problem == "" || r.outcome == Failed {
+				d.Doubts = append(d.Doubts, doubt)
 			}
 		}
 		if r.outcome == Matched {

@@ -47,6 +47,7 @@ type Decision struct {
 	Skip       SkipReason // nobody gets it on purpose, or, with SkipUndecided, no route is known to match
 	Reason     string     // why nobody gets it
 	Notes      []Note     // for the audit trail
+	Undecided  bool       // a route could not look at all of the message: others may have to get it
 }
 
 // Status is where the decision takes a task.

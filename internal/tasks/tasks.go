@@ -89,6 +89,7 @@ type Task struct {
 	Priority   Priority
 	Status     Status
 	Skip       SkipReason // why it was skipped, or SkipUndecided; empty in other states
+	Undecided  bool       // see Decision.Undecided
 	InDoubt    bool       // an operator requeued it while an outcome was unknown
 	Attempts   int        // counted at the claim
 	LostLeases int

@@ -19,6 +19,7 @@ var reserveTests = map[string]func(*suite){
 	"reserve/requeued":    testReserveRequeued,
 	"reserve/other scope": testReserveScope,
 	"reserve/unread":      testReserveUnread,
+	"reserve/undecided":   testReserveUndecided,
 }
 
 // testReserveIdentity: a message that could not be read when it was registered becomes known by its
@@ -207,6 +208,38 @@ func testReserveUnread(s *suite) {
 		p.reserve(c, []string{ann}, "ann pending")
 		if s.get(c.Task.ID).Read {
 			s.t.Error("the task says that its content is known")
+		}
+	}
+}
+
+// testReserveUndecided: that others may have to get a message stays with its task to the end, also when
+// it is requeued. A later decision that is sure takes it back, unless some have the message.
+func testReserveUndecided(s *suite) {
+	for _, begun := range []bool{false, true} {
+		p := s.place()
+		p.register(s.undecided(1, "m"))
+		ds := []tasks.Delivery{{Recipient: ann, Status: tasks.Failed}, {Recipient: bob, Status: tasks.Failed}}
+		if begun {
+			ds[0].Status = tasks.Delivered
+		}
+		attempt := func(undecided bool, end tasks.Status) int64 {
+			c := p.claimed(1, 1)[0]
+			d := decision(ann, bob)
+			d.Undecided = undecided
+			_, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{Decision: d, Revision: revision, Dedupe: p.dedupe})
+			s.must("reserve", err)
+			s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: end, Deliveries: ds}))
+			return c.Task.ID
+		}
+		id := attempt(true, tasks.Dead)
+		s.requeue(id)
+		if !s.get(id).Undecided {
+			s.t.Error("a requeued task is not undecided any more")
+		}
+		ds[0].Status, ds[1].Status = tasks.Delivered, tasks.Delivered
+		attempt(false, tasks.Forwarded)
+		if got := s.stands(id, tasks.Forwarded); got.Undecided != begun {
+			s.t.Errorf("after a decision that is sure, undecided is %t; some had the message before: %t", got.Undecided, begun)
 		}
 	}
 }
