@@ -6,6 +6,7 @@
 package cloudevent
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -49,7 +50,30 @@ type Event struct {
 // Task is the data of an event of a task.
 type Task struct {
 	tasks.Details
-	*tasks.Header // nil: not included, or not known
+	EventsCut     bool `json:"events_cut,omitempty"` // the trail has older lines, see NewTask
+	*tasks.Header      // nil: not included, or not known
+}
+
+// The bounds of the trail in an event. A message that was tried a hundred times may have a trail of
+// hundreds of KiB, which receivers refuse.
+const (
+	maxLines = 50
+	maxTrail = 32 << 10 // octets of JSON
+)
+
+// NewTask is the data of an event of a task: of its trail, the newest lines.
+func NewTask(t tasks.Task, trail []tasks.Event) Task {
+	d := Task{Details: tasks.DetailsOf(t, trail)}
+	first, size := len(d.Events), 0
+	for first > 0 && len(d.Events)-first < maxLines {
+		line, err := json.Marshal(d.Events[first-1])
+		if size += len(line) + 1; err != nil || size > maxTrail {
+			break
+		}
+		first--
+	}
+	d.Events, d.EventsCut = d.Events[first:], first > 0
+	return d
 }
 
 // Inbox is the data of an event of an inbox.

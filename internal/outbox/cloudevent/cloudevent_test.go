@@ -3,6 +3,7 @@ package cloudevent_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -45,9 +46,10 @@ func data(kind outbox.Kind) any {
 			Status: tasks.Bounced, Code: 550, Enhanced: "5.1.1", Reply: "no such user", Remote: "mx.other.example", At: at,
 		}}},
 	}
-	details := tasks.DetailsOf(task, []tasks.Event{{At: at, Worker: "w", Event: "claimed", Detail: "d"}})
-	details.Labels = map[string]string{"team": "a"}
-	return cloudevent.Task{Details: details, Header: &tasks.Header{Fields: []tasks.HeaderField{{Name: "from", Value: "a@b.example"}}}}
+	told := cloudevent.NewTask(task, []tasks.Event{{At: at, Worker: "w", Event: "claimed", Detail: "d"}})
+	told.Labels, told.EventsCut = map[string]string{"team": "a"}, true
+	told.Header = &tasks.Header{Fields: []tasks.HeaderField{{Name: "from", Value: "a@b.example"}}}
+	return told
 }
 
 func encode(t *testing.T, kind outbox.Kind) []byte {
@@ -91,10 +93,37 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
+// TestNewestLines: of a long trail an event has the newest lines, and says that others are missing.
+func TestNewestLines(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines, octets, want int
+	}{
+		"none":       {0, 0, 0},
+		"fifty":      {50, 100, 50},
+		"many":       {51, 100, 50},
+		"long":       {8, 4000, 8},
+		"long, many": {100, 4000, 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var trail []tasks.Event
+			for n := range c.lines {
+				trail = append(trail, tasks.Event{Event: "error", Detail: fmt.Sprintf("%3d", n) + strings.Repeat("x", max(0, c.octets-3))})
+			}
+			got := cloudevent.NewTask(tasks.Task{}, trail)
+			if len(got.Events) != c.want || got.EventsCut != (c.want < c.lines) {
+				t.Errorf("it has %d lines, cut %t; want the newest %d of %d", len(got.Events), got.EventsCut, c.want, c.lines)
+			}
+			if c.want > 0 && got.Events[c.want-1].Detail != trail[c.lines-1].Detail {
+				t.Errorf("it ends with %q, want the newest line", got.Events[c.want-1].Detail)
+			}
+		})
+	}
+}
+
 // withoutEach takes each key of the event and of its data away.
 func withoutEach(t *testing.T, schema *jsonschema.Schema, event map[string]any) {
 	t.Helper()
-	optional := map[string]bool{"labels": true, "skip_reason": true, "undecided": true, "header": true, "header_cut": true}
+	optional := map[string]bool{"labels": true, "skip_reason": true, "undecided": true, "events_cut": true, "header": true, "header_cut": true}
 	for _, object := range []map[string]any{event, event["data"].(map[string]any)} {
 		for key, value := range object {
 			delete(object, key)

@@ -174,7 +174,7 @@ func (p *Planner) read(ctx context.Context, os []outbox.Occurrence) (k known, er
 }
 
 func (k known) task(t tasks.Task, in inbox.Inbox, header bool) cloudevent.Task {
-	d := cloudevent.Task{Details: tasks.DetailsOf(t, k.trails[t.ID])}
+	d := cloudevent.NewTask(t, k.trails[t.ID])
 	d.Labels = in.Labels
 	if h, ok := k.headers[t.ID]; ok && header {
 		d.Header = &h
