@@ -69,7 +69,7 @@ func (s *services) actor() (*after.Worker, error) {
 		return nil, err
 	}
 	return &after.Worker{
-		Wants: wants, Inbox: s.inboxes.Get, Lease: s.cfg.Concurrency.Lease, Now: time.Now,
+		Wants: wants, Inbox: s.inboxes.Get, Inboxes: s.activeInboxes, Lease: s.cfg.Concurrency.Lease, Now: time.Now,
 		Outbox: s.outbox, Registry: s.queue, CreateFolders: s.cfg.After.CreateFolders, Name: s.worker(), Log: s.log,
 		Dial: func(ctx context.Context, in inbox.Inbox) (after.Server, error) {
 			conn, err := d.dial(ctx, in)
@@ -79,6 +79,10 @@ func (s *services) actor() (*after.Worker, error) {
 			return conn, nil
 		},
 	}, nil
+}
+
+func (s *services) activeInboxes(ctx context.Context) ([]inbox.Inbox, error) {
+	return s.inboxes.List(ctx, true)
 }
 
 // afterTimeout is how long the actions on the servers may take once --timeout has ended a pass. Passes
@@ -115,10 +119,9 @@ func (s *services) actOn(ctx context.Context) (stop func()) {
 	if err != nil {
 		return func() {} // dial has the same error for each inbox
 	}
-	active := func(ctx context.Context) ([]inbox.Inbox, error) { return s.inboxes.List(ctx, true) }
 	known := false // an error of the database is logged once
 	end := tasks.Every(ctx, actEvery, func(ctx context.Context) {
-		err := w.Begin(ctx, active)
+		err := w.Begin(ctx, s.activeInboxes)
 		if err != nil && !known && ctx.Err() == nil {
 			s.log.Error("cannot read the actions on the servers from the database; trying again", "error", err)
 		}
@@ -163,11 +166,15 @@ func (s *services) deletions(ctx context.Context, boxes []inbox.Inbox) ([]wouldD
 		return nil, err
 	}
 	known, err := after.Known(ctx, s.queue, ids)
+	if err != nil {
+		return nil, err
+	}
+	active, err := s.activeInboxes(ctx)
 	out := []wouldDelete{}
 	for _, e := range entries {
 		t, ok := known[e.TaskID]
 		delay, wanted := wants(e.Kind, t.Route, e.Action)
-		if !ok || !wanted || outbox.Kind(t.Status) != e.Kind || !after.Leaves(t, known) {
+		if !ok || !wanted || outbox.Kind(t.Status) != e.Kind || !after.Leaves(t, known) || after.SharedWith(of[e.InboxID], active, t.Folder) != "" {
 			continue
 		}
 		at := e.VisibleAt.UTC()
@@ -181,14 +188,18 @@ func (s *services) deletions(ctx context.Context, boxes []inbox.Inbox) ([]wouldD
 
 // thenDeleted says of a message that a run would forward, or that no route matches, that it would be
 // deleted afterwards.
-func (a *app) thenDeleted(s *services, boxes []inbox.Inbox) (func(w *pass.Would) string, error) {
+func (a *app) thenDeleted(ctx context.Context, s *services, boxes []inbox.Inbox) (func(w *pass.Would) string, error) {
 	steps, err := s.after()
 	if err != nil || steps == nil {
 		return nil, err
 	}
-	allowed := map[string]bool{}
+	active, err := s.activeInboxes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	of := map[string]inbox.Inbox{}
 	for _, in := range boxes {
-		allowed[in.Address] = in.AllowDelete
+		of[in.Address] = in
 	}
 	return func(w *pass.Would) string {
 		kind, then := outbox.Forwarded, "; once each recipient has it, it would be deleted on the server"
@@ -198,7 +209,7 @@ func (a *app) thenDeleted(s *services, boxes []inbox.Inbox) (func(w *pass.Would)
 			return ""
 		}
 		for _, step := range steps(kind, w.Route) {
-			if step.Action != string(route.Delete) || !allowed[w.Inbox] {
+			if step.Action != string(route.Delete) || !of[w.Inbox].AllowDelete || after.SharedWith(of[w.Inbox], active, w.Folder) != "" {
 				continue
 			}
 			at := time.Now().Add(step.Delay).UTC()
@@ -225,7 +236,7 @@ func (a *app) printDeletions(all []wouldDelete) error {
 }
 
 // checkAfter fails when something that the configuration wants done cannot be done in an inbox.
-func (s *services) checkAfter(ctx context.Context, conn after.Server, in inbox.Inbox) error {
+func (s *services) checkAfter(ctx context.Context, conn after.Server, in inbox.Inbox, active []inbox.Inbox) error {
 	if len(s.cfg.AfterKinds()) == 0 {
 		return nil
 	}
@@ -234,7 +245,7 @@ func (s *services) checkAfter(ctx context.Context, conn after.Server, in inbox.I
 		return err
 	}
 	w := &after.Worker{CreateFolders: s.cfg.After.CreateFolders}
-	problems, err := w.Check(ctx, conn, in, table.Actions(s.cfg.After.Rule()))
+	problems, err := w.Check(ctx, conn, in, active, table.Actions(s.cfg.After.Rule()))
 	if err == nil && len(problems) > 0 {
 		err = errors.New(strings.Join(problems, "; "))
 	}

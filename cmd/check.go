@@ -227,6 +227,10 @@ func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]fin
 	if err != nil {
 		return nil, err
 	}
+	active, err := s.activeInboxes(ctx)
+	if err != nil {
+		return nil, err
+	}
 	found := make([]finding, len(boxes))
 	limit := s.cfg.Concurrency
 	pass.Turns{Inboxes: limit.Inboxes, PerHost: limit.PerHost, PerAccount: perAccount}.Each(boxes, func(i int, in inbox.Inbox) {
@@ -235,7 +239,7 @@ func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]fin
 		if f.err = err; err == nil {
 			err := pass.OpenFolders(ctx, conn, in)
 			if err == nil {
-				err = s.checkAfter(ctx, conn, in)
+				err = s.checkAfter(ctx, conn, in, active)
 			}
 			if err != nil {
 				f.err = errors.New(text.Brief(err)) // the line names the inbox

@@ -99,7 +99,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	defer func() { _ = relay.Close() }()
 	watch := a.observer("forwarding", opts)
 	if opts.dryRun {
-		if watch.then, err = a.thenDeleted(s, boxes); err != nil {
+		if watch.then, err = a.thenDeleted(ctx, s, boxes); err != nil {
 			return err
 		}
 	}

@@ -75,7 +75,9 @@ type Worker struct {
 	Registry Registry
 	// Inbox is an inbox as it is now. The error is a *inbox.NotFoundError when it was removed.
 	Inbox func(ctx context.Context, address string) (inbox.Inbox, error)
-	Dial  func(ctx context.Context, in inbox.Inbox) (Server, error)
+	// Inboxes are the active ones, as they are now.
+	Inboxes func(ctx context.Context) ([]inbox.Inbox, error)
+	Dial    func(ctx context.Context, in inbox.Inbox) (Server, error)
 	// Wants reports whether the configuration still has the action, and how long after the task's
 	// end.
 	Wants         func(kind outbox.Kind, route, action string) (delay time.Duration, wanted bool)
@@ -185,6 +187,9 @@ func (w *Worker) inbox(ctx context.Context, in inbox.Inbox) error {
 			Destination: outbox.Server, InboxID: in.ID, Max: v.atOnce(), Lease: w.Lease, Worker: w.Name,
 		})
 		if err != nil || len(claims) == 0 {
+			return err
+		}
+		if v.boxes, err = w.Inboxes(ctx); err != nil {
 			return err
 		}
 		if err := v.work(ctx, claims); err != nil {

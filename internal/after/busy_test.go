@@ -58,6 +58,7 @@ func TestBusyInbox(t *testing.T) {
 			return boxes[slices.IndexFunc(boxes, func(in inbox.Inbox) bool { return in.Address == address })], nil
 		},
 	}
+	w.Inboxes = func(context.Context) ([]inbox.Inbox, error) { return boxes, nil }
 	list := func(context.Context) ([]inbox.Inbox, error) { return boxes, nil }
 	check(t, w.Begin(t.Context(), list))
 	if id := <-o.ended; id != 2 {

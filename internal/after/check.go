@@ -3,6 +3,7 @@ package after
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
@@ -12,7 +13,15 @@ import (
 
 // Check says which of the actions cannot be done in an inbox, and how to fix it. It changes
 // nothing.
-func (w *Worker) Check(ctx context.Context, conn Server, in inbox.Inbox, actions []route.Action) (problems []string, _ error) {
+func (w *Worker) Check(ctx context.Context, conn Server, in inbox.Inbox, active []inbox.Inbox, actions []route.Action) (problems []string, _ error) {
+	if slices.ContainsFunc(actions, func(a route.Action) bool { _, marks := a.Flag(); return !marks }) {
+		for _, folder := range in.Watched() {
+			if other := SharedWith(in, active, folder); other != "" {
+				problems = append(problems, fmt.Sprintf(
+					"after: the inbox %s has the same account and watches the folder %q, too, so nothing in it is moved or deleted; watch it in one inbox only", other, folder))
+			}
+		}
+	}
 	for _, action := range actions {
 		problem, err := w.check(ctx, conn, in, action)
 		if err != nil {

@@ -33,6 +33,7 @@ type rig struct {
 	t       *testing.T
 	imap    *memimap.Server
 	in      inbox.Inbox
+	others  []inbox.Inbox // active, too
 	worker  *Worker
 	spool   message.Spooler
 	tasks   map[int64]tasks.Task
@@ -59,8 +60,9 @@ func newRig(t *testing.T, messages int, without ...imap.Cap) *rig {
 	}
 	r.worker = &Worker{
 		Outbox: r, Registry: r, Name: "test:1", Lease: 5 * time.Minute, Now: func() time.Time { return time.Now().Add(r.now) },
-		Inbox: func(context.Context, string) (inbox.Inbox, error) { return r.in, nil },
-		Wants: func(outbox.Kind, string, string) (time.Duration, bool) { return 0, true }, Log: slog.New(slog.DiscardHandler),
+		Inbox:   func(context.Context, string) (inbox.Inbox, error) { return r.in, nil },
+		Inboxes: func(context.Context) ([]inbox.Inbox, error) { return append(r.others, r.in), nil },
+		Wants:   func(outbox.Kind, string, string) (time.Duration, bool) { return 0, true }, Log: slog.New(slog.DiscardHandler),
 		Dial: func(ctx context.Context, _ inbox.Inbox) (Server, error) { return r.dial(ctx) },
 	}
 	for i := range messages {

@@ -31,6 +31,7 @@ func (v *visit) admit(j *job, at place) {
 	t, deletes := j.task, at.action == route.Delete
 	folder, moves := at.action.Folder()
 	delay, wanted := v.worker.Wants(j.claim.Kind, t.Route, j.claim.Action)
+	other := SharedWith(v.in, v.boxes, t.Folder)
 	switch {
 	case t.ID == 0:
 		j.skip("the task was deleted")
@@ -46,6 +47,9 @@ func (v *visit) admit(j *job, at place) {
 		j.skip(fmt.Sprintf("it is not known whether a route matches (see postrider task show %d), and the message stays", t.ID))
 	case (deletes || moves) && !Leaves(t, j.known):
 		j.skip("it is not certain that each recipient has the message")
+	case (deletes || moves) && other != "":
+		j.skip(fmt.Sprintf("the inbox %s has the same account and watches the folder %q, too, and would lose the message; "+
+			"to allow it: watch the folder in one inbox only, then postrider event retry %d", other, t.Folder, j.claim.ID))
 	case moves && folder == t.Folder:
 		j.skip(fmt.Sprintf("the message is already in the folder %q", folder))
 	case deletes && !v.in.AllowDelete:

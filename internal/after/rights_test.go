@@ -3,12 +3,15 @@ package after
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/emersion/go-imap/v2"
 
 	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
 	"postrider/internal/outbox"
+	"postrider/internal/route"
 )
 
 // rightless is a session whose login may not delete: the server answers OK and does nothing, as
@@ -76,6 +79,54 @@ func TestMayNotDelete(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestSharedFolder: another inbox that watches the folder with the same login would lose what is moved or
+// deleted there.
+func TestSharedFolder(t *testing.T) {
+	watches := func(folder string) []inbox.Folder { return []inbox.Folder{{Name: folder, Active: true}} }
+	same := inbox.Inbox{ID: 8, Address: "boss@firm.example", Host: "imap.firm.example", Port: 993, Username: user, Active: true, Folders: watches("INBOX")}
+	for name, c := range map[string]struct {
+		change func(other *inbox.Inbox)
+		shared bool
+	}{
+		"the same":           {func(*inbox.Inbox) {}, true},
+		"in capital letters": {func(o *inbox.Inbox) { o.Host = "IMAP.firm.example" }, true},
+		"another folder":     {func(o *inbox.Inbox) { o.Folders = watches("Done") }, false},
+		"not watched":        {func(o *inbox.Inbox) { o.Folders[0].Active = false }, false},
+		"another login":      {func(o *inbox.Inbox) { o.Username = "boss" }, false},
+		"another server":     {func(o *inbox.Inbox) { o.Host = "mail.firm.example" }, false},
+		"another port":       {func(o *inbox.Inbox) { o.Port = 143 }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 3)
+			r.in.Host, r.in.Port, r.in.Username, r.in.Folders = same.Host, same.Port, same.Username, watches("INBOX")
+			other := same
+			other.Folders = watches("INBOX")
+			c.change(&other)
+			r.others = []inbox.Inbox{other}
+			r.wants("delete", 1)
+			r.wants("move:Done", 2)
+			r.wants("seen", 3)
+			r.work()
+			problems, err := r.worker.Check(t.Context(), r.open("INBOX"), r.in, append(r.others, r.in), []route.Action{"seen", "delete", "move:Done"})
+			check(t, err)
+			r.wantEnd(3, outbox.Done, "")
+			if !c.shared {
+				r.wantIn("INBOX", "message 2")
+				if len(problems) > 0 {
+					t.Errorf("the check says %q, want nothing", problems)
+				}
+				return
+			}
+			r.wantEnd(1, outbox.Dropped, `the inbox boss@firm.example has the same account and watches the folder "INBOX"`)
+			r.wantEnd(2, outbox.Dropped, `the inbox boss@firm.example has the same account and watches the folder "INBOX"`)
+			r.wantIn("INBOX", "message 0", "message 1", "message 2")
+			if len(problems) != 1 || !strings.Contains(problems[0], "boss@firm.example has the same account") {
+				t.Errorf("the check says %q, want the other inbox", problems)
+			}
+		})
+	}
 }
 
 // unseen is a server whose search finds no copy.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"postrider/internal/inbox"
@@ -15,6 +17,7 @@ import (
 type visit struct {
 	worker *Worker
 	in     inbox.Inbox
+	boxes  []inbox.Inbox // the active ones
 	log    *slog.Logger
 	conn   Server        // nil before it is needed, and after it broke
 	again  time.Duration // how long to leave the server alone; 0 while it works
@@ -57,6 +60,18 @@ func (v *visit) active(ctx context.Context) (bool, error) {
 		v.in = in
 	}
 	return same, nil
+}
+
+// SharedWith is another one of the active inboxes that has the same server and username and watches the
+// same folder; empty if there is none. What one inbox moves or deletes there, the other one loses.
+func SharedWith(in inbox.Inbox, active []inbox.Inbox, folder string) (address string) {
+	for _, other := range active {
+		if other.ID != in.ID && strings.EqualFold(other.HostPort(), in.HostPort()) && strings.EqualFold(other.Username, in.Username) &&
+			slices.Contains(other.Watched(), folder) {
+			return other.Address
+		}
+	}
+	return ""
 }
 
 // hold renews the leases of claims until stop is called. Whether they were lost is found out by

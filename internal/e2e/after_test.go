@@ -283,6 +283,34 @@ func TestTakenButUndecided(t *testing.T) {
 	}
 }
 
+// TestSharedFolder: in a folder that two inboxes watch with one login, nothing is deleted: the other one
+// may not have forwarded or even seen the message. Check says so, and a dry run names no deletion.
+func TestSharedFolder(t *testing.T) {
+	w := newWorldOf(t, "sqlite", withMove, "{forwarded: delete}")
+	w.routes = "  - {name: a, match: {inbox: " + desk + "}, to: [intake@firm.example]}\n" +
+		"  - {name: b, match: {inbox: boss@firm.example}, to: [boss@home.example]}\n"
+	w.configure()
+	w.addInbox(desk, "--start", "all", "--allow-delete")
+	w.addInbox("boss@firm.example", "--start", "all", "--allow-delete", "--username", desk)
+	w.put(desk, "letter 1")
+	if out := w.must(75, "check").stdout; !strings.Contains(out, "the inbox boss@firm.example has the same account") {
+		t.Errorf("check prints\n%s\nwant the other inbox", out)
+	}
+	if out := w.must(0, "run", "--dry-run").stdout; strings.Contains(out, "deleted") {
+		t.Errorf("run --dry-run prints\n%s\nwant nothing deleted", out)
+	}
+	w.must(0, "run", "--inbox", desk)
+	w.pass(0)
+	w.wantIn("INBOX", "letter 1")
+	if n := len(w.arrivedFor("boss@home.example")); n != 1 {
+		t.Errorf("%d messages came to the second inbox's recipient, want 1", n)
+	}
+	w.must(0, "inbox", "disable", desk)
+	w.must(0, "event", "retry", "--destination", "imap", "--status", "skipped", "--yes")
+	w.pass(0)
+	w.wantIn("INBOX")
+}
+
 // TestAfterOfTwoRoutes: two routes together say more than one thing, and nothing waits for that. What
 // the configuration does not say any more is not done any more.
 func TestAfterOfTwoRoutes(t *testing.T) {
