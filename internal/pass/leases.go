@@ -69,7 +69,7 @@ func (l *leases) keep(ctx context.Context) (stop func()) {
 			return
 		}
 		lost, err := l.queue.Extend(ctx, l.lease, receipts)
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			l.log.Warn("leases could not be renewed", "tasks", len(receipts), "error", err)
 		}
 		for _, r := range lost {

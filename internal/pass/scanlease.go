@@ -93,7 +93,7 @@ func (l *scanLease) renewing(ctx context.Context, log *slog.Logger, work func(co
 		switch err := l.leases.RenewScan(ctx, l.by, l.ttl); {
 		case scanLost(err):
 			cancel(err)
-		case err != nil:
+		case err != nil && ctx.Err() == nil:
 			log.Warn("the scan lease of the inbox could not be renewed", "error", err)
 		}
 	})
