@@ -345,7 +345,7 @@ func TestErrorsThatStay(t *testing.T) {
 	} {
 		wantText(t, explained(&mysqldriver.MySQLError{Number: number}), want)
 	}
-	if err := explained(gorm.ErrDuplicatedKey); err != gorm.ErrDuplicatedKey {
+	if err := explained(gorm.ErrDuplicatedKey); err.Error() != gorm.ErrDuplicatedKey.Error() {
 		t.Errorf("got %v, want the error as it was", err)
 	}
 }

@@ -367,8 +367,10 @@ func TestRenewedCertificate(t *testing.T) {
 	}
 	logged(0, "")
 	replace(cert, []byte("half a certif"), later)
-	if shown() != old || shown() != old {
-		t.Error("a broken certificate is used")
+	for range 2 { // it is logged once
+		if shown() != old {
+			t.Error("a broken certificate is used")
+		}
 	}
 	logged(1, "are not a certificate and its key")
 	logged(1, "previous_expires=2")
