@@ -40,7 +40,8 @@ func (v *visit) act(ctx context.Context, at place, jobs []*job) {
 }
 
 // verify refuses the jobs whose message is still in the open folder: to a login without the right to
-// delete, some servers answer OK and do nothing.
+// delete, some servers answer OK and do nothing. A message that the server refuses to describe, and so
+// without a size, is gone.
 func (v *visit) verify(ctx context.Context, at place, jobs []*job) error {
 	if _, marks := at.action.Flag(); marks || len(jobs) == 0 {
 		return nil
@@ -50,7 +51,7 @@ func (v *visit) verify(ctx context.Context, at place, jobs []*job) error {
 	}
 	there, err := v.conn.Metadata(ctx, uidsOf(jobs))
 	for _, j := range jobs {
-		if slices.ContainsFunc(there, func(m imapsrc.Meta) bool { return m.UID == j.task.UID }) {
+		if slices.ContainsFunc(there, func(m imapsrc.Meta) bool { return m.UID == j.task.UID && m.Size > 0 }) {
 			j.stays("the server answers OK, but the message is still in its folder; the login may lack the right to delete there")
 		}
 	}

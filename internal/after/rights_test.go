@@ -3,6 +3,7 @@ package after
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,32 @@ func TestMayNotDelete(t *testing.T) {
 				r.wantEnd(4, outbox.Done, "")
 			})
 		}
+	})
+}
+
+// mute is a session whose server refuses to describe messages that are gone.
+type mute struct{ *imapsrc.Conn }
+
+func (m mute) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error) {
+	metas, err := m.Conn.Metadata(ctx, uids)
+	for _, uid := range uids {
+		if !slices.ContainsFunc(metas, func(m imapsrc.Meta) bool { return m.UID == uid }) {
+			metas = append(metas, imapsrc.Meta{UID: uid})
+		}
+	}
+	return metas, err
+}
+
+// TestGoneAndRefused: to describe a message that is gone may be refused, and it is gone all the same.
+func TestGoneAndRefused(t *testing.T) {
+	moveAndNot(t, func(t *testing.T, without []imap.Cap) {
+		r := newRig(t, 2, without...)
+		r.with(func(c *imapsrc.Conn) Server { return mute{c} })
+		r.wants("delete", 1)
+		r.wants("move:Done", 2)
+		r.work()
+		r.wantEnd(1, outbox.Done, "")
+		r.wantEnd(2, outbox.Done, "")
 	})
 }
 
