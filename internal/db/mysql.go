@@ -110,9 +110,11 @@ func secureConfig(cfg *mysqldriver.Config) error {
 	cfg.CheckConnLiveness = true
 	cfg.MultiStatements, cfg.AllowAllFiles, cfg.ColumnsWithAlias = false, false, false
 	cfg.Logger = &mysqldriver.NopLogger{} // errors are returned, nothing is printed beside them
-	if cfg.Params == nil {
-		cfg.Params = map[string]string{}
+	params := map[string]string{}         // a server does not tell SQL_MODE from sql_mode
+	for name, value := range cfg.Params {
+		params[strings.ToLower(name)] = value
 	}
+	cfg.Params = params
 	for _, name := range []string{"tx_isolation", "transaction_isolation", "tx_read_only", "transaction_read_only"} {
 		delete(cfg.Params, name) // set by connector
 	}

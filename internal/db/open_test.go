@@ -204,7 +204,7 @@ func TestSessionOfAServer(t *testing.T) {
 		asRoot(t, cfg, "SET GLOBAL max_join_size = 1")
 		t.Cleanup(func() { asRoot(t, cfg, "SET GLOBAL max_join_size = DEFAULT") })
 		cfg.DSN += "?time_zone=%27%2B05%3A00%27&sql_mode=%27%27&charset=latin1" +
-			"&completion_type=1&sql_safe_updates=1&sql_select_limit=2&max_join_size=1"
+			"&Completion_Type=1&sql_safe_updates=1&SQL_SELECT_LIMIT=2&max_join_size=1"
 		db := openMigrated(t, cfg)
 		var version string
 		row := db.pool.QueryRowContext(t.Context(), "SELECT VERSION()")
