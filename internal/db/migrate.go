@@ -69,7 +69,7 @@ func (db *DB) Migrate(ctx context.Context) (applied []Applied, err error) {
 
 // migrateLocked runs under the lock.
 func (db *DB) migrateLocked(ctx context.Context, pool *sql.DB) ([]Applied, error) {
-	current, latest, err := db.Version(ctx)
+	current, latest, err := db.version(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -94,6 +94,11 @@ func (db *DB) migrateLocked(ctx context.Context, pool *sql.DB) ([]Applied, error
 // Version reports the schema's version, 0 when there is none, and the latest that this binary
 // knows. A user who may not read it gets a *RightsError.
 func (db *DB) Version(ctx context.Context) (current, latest int64, err error) {
+	current, latest, err = db.version(ctx)
+	return current, latest, explained(err)
+}
+
+func (db *DB) version(ctx context.Context) (current, latest int64, err error) {
 	provider, err := db.migrator.provider(db.pool)
 	if err != nil {
 		return 0, 0, err
