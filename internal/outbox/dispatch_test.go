@@ -205,6 +205,27 @@ func TestPoisonAmongOthers(t *testing.T) {
 	}
 }
 
+// TestDownAfterOne: of a destination that fails after it has taken an event, and has only one left to
+// take, the log tells once.
+func TestDownAfterOne(t *testing.T) {
+	d := newDesk(t)
+	d.Plan = to("crm")
+	d.crm.takes(func(m Message) error {
+		if m.Key == "task:1" {
+			return nil
+		}
+		return errDown
+	})
+	d.happen(Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Registered, TaskID: 2})
+	for range 40 {
+		d.drain(LongestPause)
+	}
+	d.want(d.crm, "registered task:1")
+	if log := d.log.String(); strings.Count(log, "not taken in many tries") != 1 || strings.Count(log, "level=WARN") != 1 {
+		t.Errorf("the log has\n%s\nwant the event once", log)
+	}
+}
+
 // TestAnswers: what a destination says of one message, and of itself.
 func TestAnswers(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -7,6 +7,10 @@ import (
 	"time"
 )
 
+// manyTries is after how many tries the log names an event: about ten minutes. That may be all that
+// it says of a destination that fails and has nothing else to take.
+const manyTries = 8
+
 // batch hands over one batch, and records what became of it.
 func (d *Dispatcher) batch(ctx context.Context, t *Target, claims []Claim, before Destination) (verdict, error) {
 	batch := make([]Message, len(claims))
@@ -23,8 +27,11 @@ func (d *Dispatcher) batch(ctx context.Context, t *Target, claims []Claim, befor
 		return v, err
 	}
 	for _, o := range v.outcomes {
-		if o.Status == DeadLetter {
-			d.Log.Warn("an event was given up", "destination", t.Name, "event", o.Claim.ID, "kind", o.Claim.Kind, "task", o.Claim.TaskID, "error", o.Error)
+		switch said := d.Log.With("destination", t.Name, "event", o.Claim.ID, "kind", o.Claim.Kind, "task", o.Claim.TaskID, "error", o.Error); {
+		case o.Status == DeadLetter:
+			said.Warn("an event was given up")
+		case o.Status == Waiting && o.Claim.Attempts == manyTries && !o.Uncounted:
+			said.Warn("an event was not taken in many tries; it is tried again")
 		}
 	}
 	if before.LastError != "" && v.taken > 0 {
