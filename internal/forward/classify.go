@@ -54,6 +54,7 @@ const (
 	fixSigned = "let this login send as every address that bounces.address makes, or remove that key: then all mail goes out as forward.envelope_from"
 	fixName   = "set smtp.local_name to this host's name in DNS"
 	fixQuota  = "the relay limits how much this login may send; raise the limit, or wait"
+	fixFull   = "the mailbox of this login is full; make room in it"
 )
 
 // rules: the first that matches decides. Without a match the reply is temporary.
@@ -87,7 +88,8 @@ var rules = []rule{
 
 	// A permanent reply about the relay's own state (RFC 3463 3.4: 3.1, 3.2; 3.5: 4.5). Large
 	// providers send it when a quota of the day is used up.
-	{at: anySender, codes: []string{"5"}, enhanced: []string{"3.1", "3.2", "4.5"}, then: deferred, fix: fixQuota},
+	{at: anySender, codes: []string{"5"}, enhanced: []string{"3.1", "3.2", "4.5"}, says: throttled, then: deferred, fix: fixQuota},
+	{at: anySender, codes: []string{"5"}, says: []string{"storedrv.submission.exception:quotaexceeded"}, then: deferred, fix: fixFull},
 
 	// The sender. If the configured sender is refused, the configuration is wrong, which counts as a
 	// fault of the relay. If a message's own sender is refused, it is the message's fault. The
@@ -109,9 +111,10 @@ var rules = []rule{
 	{at: []Stage{StageMAIL, StageRCPT, StageDATA, StageContent, StageDot}, codes: []string{"5"}, then: refused},
 }
 
-// The words of common relays: for a sender that the login may not use, for a bad sender, and for a
-// client that is not logged in, or that they do not serve.
+// The words of common relays: for a login that may send no more now, for a sender that the login may
+// not use, for a bad sender, and for a client that is not logged in, or that they do not serve.
 var (
+	throttled    = []string{"storedrv.submission.exception:submissionquotaexceeded", "sender throttled due to"}
 	notOurSender = []string{
 		"not owned by user", "not permitted to send as", "sendasdenied", "permissions to send as this sender",
 		"sender address rejected: access denied", "not allowed to send as", "sender address is not allowed",

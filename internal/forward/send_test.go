@@ -91,6 +91,7 @@ var scenarios = []scenario{
 
 	{"dot 451", map[string]smtpsink.Action{"dot": say(451, "4.3.0 later"), "rcpt b@x.example": say(550, "no")}, "a deferred 451 4.3.0, b refused 550, c deferred 451 4.3.0", "", 0},
 	{"dot 554", map[string]smtpsink.Action{"dot": say(554, "5.7.1 spam")}, "a refused 554 5.7.1, b refused 554 5.7.1, c refused 554 5.7.1", "", 0},
+	{"dot 554, a quota", map[string]smtpsink.Action{"dot": say(554, "5.2.0 STOREDRV.Submission.Exception:SubmissionQuotaExceededException")}, "a deferred 554 5.2.0, b deferred 554 5.2.0, c deferred 554 5.2.0", "", 0},
 	{"dot 421", map[string]smtpsink.Action{"dot": say(421, "bye")}, "a deferred 421, b deferred 421, c deferred 421", "final dot 421 temporary", 0},
 	{"dot dropped", map[string]smtpsink.Action{"dot": drop, "rcpt c@x.example": say(550, "no")}, "a unknown 0, b unknown 0, c refused 550", "", 0},
 	{"dot taken, then dropped", map[string]smtpsink.Action{"dot": {AcceptAndDrop: true}}, "a unknown 0, b unknown 0, c unknown 0", "", 1},
