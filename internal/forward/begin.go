@@ -143,6 +143,10 @@ func (t *Transaction) envelope(ctx context.Context) error {
 		return err
 	}
 	if !rep.ok() {
+		if t.c.took && rep.hasCode("4") { // perhaps it takes no more on this connection, as OpenSMTPD after 100
+			t.c.dead, t.restart = true, true
+			return &Error{Relay: t.relay.addr, Stage: StageMAIL, Code: rep.code, Reply: rep.line()}
+		}
 		return t.answered(StageMAIL, rep, t.to)
 	}
 	if err := t.rcpts(); err != nil || len(t.accepted) == 0 || !t.said.pipelined {

@@ -30,6 +30,7 @@ type conn struct {
 	token string        // the OAuth2 access token that it is logged in with; empty without one
 	dead  bool          // lost, or closed by the relay
 	uses  int           // how many messages it was used for
+	took  bool          // the relay has accepted a message on it
 	idle  *time.Timer   // while it is in the pool
 	block []byte        // buffer for the content
 }

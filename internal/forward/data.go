@@ -150,6 +150,6 @@ func (t *Transaction) afterDot() error {
 		}
 		return nil
 	}
-	t.c.dead = false
+	t.c.dead, t.c.took = false, t.c.took || rep.ok()
 	return t.answered(StageDot, rep, t.accepted)
 }

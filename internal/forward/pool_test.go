@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
 )
 
@@ -165,6 +166,51 @@ func TestDeadConnectionsAreReplaced(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestMessagesPerConnection: a relay that takes only so many messages on one connection, and keeps it
+// open, gets the next one on a new connection. What it refuses there, too, is deferred.
+func TestMessagesPerConnection(t *testing.T) {
+	bothWays(t, func(t *testing.T, offers []string) {
+		var full atomic.Bool
+		var taken [10]atomic.Int32 // on each connection
+		s := sink(t, smtpsink.Options{Extensions: offers, Reply: func(e smtpsink.Event) smtpsink.Action {
+			switch {
+			case e.Stage == "dot":
+				taken[e.Conn].Add(1)
+			case e.Stage == "mail" && (taken[e.Conn].Load() == 2 || full.Load()):
+				return say(452, "4.5.3 Too many recipients: Too many messages sent")
+			}
+			return smtpsink.Action{}
+		}})
+		r := relayOn(t, s.Port())
+		for range 5 {
+			mustSend(t, r)
+		}
+		if got := s.Connections(); got != 3 {
+			t.Errorf("%d connections for five messages, want one for each two", got)
+		}
+		full.Store(true)
+		for range 3 {
+			if res, err := send(t, r, content(t, plain), "a@x.example"); err != nil || brief(res) != "a deferred 452 4.5.3" {
+				t.Errorf("Send = %q, %v, want it deferred", brief(res), err)
+			}
+		}
+		if got := s.Connections(); got != 4 {
+			t.Errorf("%d connections, want one more, and none for each message that is refused on it", got)
+		}
+	})
+}
+
+// TestMessagesPerConnectionOpenSMTPD: it takes 100 messages on one connection.
+func TestMessagesPerConnectionOpenSMTPD(t *testing.T) {
+	r := relayOn(t, testserver.BouncingOpenSMTPD(t, sink(t, smtpsink.Options{}).Port()).Port)
+	for i := range 101 {
+		res, err := send(t, r, content(t, plain), "a@other.example")
+		if err != nil || brief(res) != "a accepted 250 2.0.0" {
+			t.Fatalf("message %d: %q, %v, want it accepted", i+1, brief(res), err)
+		}
+	}
 }
 
 // TestInfoStaysWithinTheLimit: asking a relay whose only connection is idle closes that one first.
