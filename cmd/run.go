@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"postrider/internal/after"
 	"postrider/internal/health"
 	"postrider/internal/pass"
 	"postrider/internal/said"
@@ -99,7 +100,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	defer func() { _ = relay.Close() }()
 	watch := a.observer("forwarding", opts)
 	if opts.dryRun {
-		if watch.then, err = a.thenDeleted(ctx, s, boxes); err != nil {
+		if watch.then, err = a.thenDeleted(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -133,7 +134,11 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		s.keepPass(ctx, report.Report)
 	}
 	if opts.dryRun {
-		if report.WouldDelete, err = s.deletions(ctx, boxes); err != nil {
+		w, err := s.actor()
+		if err != nil {
+			return err
+		}
+		if report.WouldDelete, err = w.Deletions(ctx, boxes); err != nil {
 			return err
 		}
 	}
@@ -177,8 +182,8 @@ func beforeItBegan(ctx context.Context, err error) error {
 // passReport is what `run --json` prints.
 type passReport struct {
 	pass.Report
-	Alerts      []health.Alert `json:"alerts"`
-	WouldDelete []wouldDelete  `json:"would_delete,omitempty"` // of --dry-run: on the server
+	Alerts      []health.Alert   `json:"alerts"`
+	WouldDelete []after.Deletion `json:"would_delete,omitempty"` // of --dry-run: on the server
 }
 
 // printReport prints JSON when asked to, and a table on a terminal. Elsewhere sayChanges prints what

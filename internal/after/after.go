@@ -67,6 +67,7 @@ type Registry interface {
 type Outbox interface {
 	outbox.Work
 	InboxesDue(ctx context.Context, destination string) ([]int64, error)
+	List(ctx context.Context, f outbox.Filter, each func(outbox.Entry) error) error
 }
 
 // Worker carries out actions. All fields must be set. Any number of processes may work.
@@ -256,7 +257,7 @@ func (v *visit) work(ctx context.Context, claims []outbox.Claim) error {
 	for _, at := range order {
 		jobs := groups[at]
 		for _, j := range jobs {
-			v.admit(j, at)
+			v.admit(j, at, v.worker.Now())
 		}
 		if err := v.group(ctx, at, open(jobs)); err != nil {
 			return err
@@ -364,7 +365,7 @@ func (v *visit) still(ctx context.Context, at place, jobs []*job) (out []*job, _
 		}
 		before := j.task
 		j.task, j.known = known[before.ID], known
-		if v.admit(j, at); j.end != nil {
+		if v.admit(j, at, v.worker.Now()); j.end != nil {
 			continue
 		}
 		if j.task.Epoch != before.Epoch || j.task.UID != before.UID || j.task.FolderID != before.FolderID {

@@ -185,6 +185,15 @@ func (r *rig) inboxes(context.Context) ([]inbox.Inbox, error) { return []inbox.I
 
 func (r *rig) InboxesDue(context.Context, string) ([]int64, error) { return []int64{r.in.ID}, nil }
 
+func (r *rig) List(_ context.Context, _ outbox.Filter, each func(outbox.Entry) error) error {
+	for _, e := range r.entries {
+		if err := each(*e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (r *rig) Receive(_ context.Context, want outbox.Want) (claims []outbox.Claim, _ error) {
 	for _, e := range r.entries {
 		live := e.Status == outbox.Waiting || e.Status == outbox.InProgress

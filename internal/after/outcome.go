@@ -26,8 +26,8 @@ var (
 	errNoMove    = &cannot{"the server offers neither MOVE (RFC 6851) nor UIDPLUS (RFC 4315), so nothing can be moved safely"}
 )
 
-// admit decides, by the task, whether anything is to be done.
-func (v *visit) admit(j *job, at place) {
+// admit decides, by the task, whether anything is to be done now.
+func (v *visit) admit(j *job, at place, now time.Time) {
 	t, deletes := j.task, at.action == route.Delete
 	folder, moves := at.action.Folder()
 	delay, wanted := v.worker.Wants(j.claim.Kind, t.Route, j.claim.Action)
@@ -39,8 +39,8 @@ func (v *visit) admit(j *job, at place) {
 		j.skip(fmt.Sprintf("the task is %s now", t.Status))
 	case !wanted:
 		j.skip("this action is no longer in the section after of the configuration")
-	case delay > 0 && t.FinishedAt != nil && v.worker.Now().Before(t.FinishedAt.Add(delay)):
-		j.back(t.FinishedAt.Add(delay).Sub(v.worker.Now()))
+	case delay > 0 && t.FinishedAt != nil && now.Before(t.FinishedAt.Add(delay)):
+		j.back(t.FinishedAt.Add(delay).Sub(now))
 	case (deletes || moves) && onlyNotice(t):
 		j.skip("only a notice was forwarded, and the message stays where the notice says it is")
 	case (deletes || moves) && undecided(t):

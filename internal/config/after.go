@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"postrider/internal/outbox"
+	"postrider/internal/outbox/plan"
 	"postrider/internal/route"
 )
 
@@ -29,16 +30,9 @@ func (c *Config) AfterKinds() (kinds []outbox.Kind) {
 	for _, r := range c.Routes {
 		all = append(all, r.After)
 	}
-	for _, of := range []struct {
-		kind outbox.Kind
-		acts func(route.After) bool
-	}{
-		{outbox.Forwarded, func(a route.After) bool { return a.Forwarded.Acts() || a.Deletes() > 0 }},
-		{outbox.SkippedNoMatch, func(a route.After) bool { return a.SkippedNoMatch.Acts() }},
-		{outbox.Dead, func(a route.After) bool { return a.Dead.Acts() }},
-	} {
-		if slices.ContainsFunc(all, of.acts) {
-			kinds = append(kinds, of.kind)
+	for _, kind := range []outbox.Kind{outbox.Forwarded, outbox.SkippedNoMatch, outbox.Dead} {
+		if slices.ContainsFunc(all, func(a route.After) bool { return len(plan.Steps(kind, a)) > 0 }) {
+			kinds = append(kinds, kind)
 		}
 	}
 	return kinds

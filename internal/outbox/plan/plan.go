@@ -48,13 +48,44 @@ type Planner struct {
 	Source  string // of events: a URI of the installation
 	Tasks   Registry
 	Inboxes Inboxes
-	After   func(kind outbox.Kind, route string) []Step // on the server; nil for nothing
+	After   After
+}
+
+// After says what is done on the server, by how a task ended and the route it had; nil for nothing.
+type After func(kind outbox.Kind, route string) []Step
+
+// Wants reports whether an action is among that, and how long after the task's end.
+func (a After) Wants(kind outbox.Kind, route, action string) (delay time.Duration, wanted bool) {
+	if a == nil {
+		return 0, false
+	}
+	for _, s := range a(kind, route) {
+		if s.Action == action {
+			return s.Delay, true
+		}
+	}
+	return 0, false
 }
 
 // Step is one thing to do on the server once a task has ended.
 type Step struct {
 	Action string // as in outbox.Entry
 	Delay  time.Duration
+}
+
+// Steps are what a says of tasks that ended like that.
+func Steps(kind outbox.Kind, a route.After) (steps []Step) {
+	action := map[outbox.Kind]route.Action{
+		outbox.Forwarded: a.Forwarded, outbox.SkippedNoMatch: a.SkippedNoMatch, outbox.Dead: a.Dead,
+	}[kind]
+	if action.Acts() {
+		steps = append(steps, Step{Action: string(action)})
+	}
+	_, moved := action.Folder()
+	if d := a.Deletes(); d > 0 && kind == outbox.Forwarded && action != route.Delete && !moved { // of several routes each may be one
+		steps = append(steps, Step{Action: string(route.Delete), Delay: d})
+	}
+	return steps
 }
 
 // Kinds are those that a rule wants.

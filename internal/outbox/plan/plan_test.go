@@ -10,6 +10,7 @@ import (
 
 	"postrider/internal/inbox"
 	"postrider/internal/outbox"
+	"postrider/internal/route"
 	"postrider/internal/tasks"
 )
 
@@ -176,5 +177,45 @@ func TestPlanAfter(t *testing.T) {
 	}
 	if two.Action != "delete" || two.Delay != time.Hour || two.EventID == one.EventID {
 		t.Errorf("the second is %+v", two)
+	}
+}
+
+// TestSteps: delete_after is a step of its own, unless the message is gone from its folder by then.
+func TestSteps(t *testing.T) {
+	day := 24 * time.Hour
+	later := Step{Action: "delete", Delay: day}
+	for _, c := range []struct {
+		forwarded route.Action
+		kind      outbox.Kind
+		want      []Step
+	}{
+		{"", outbox.Forwarded, []Step{later}},
+		{route.Keep, outbox.Forwarded, []Step{later}},
+		{route.Seen, outbox.Forwarded, []Step{{Action: "seen"}, later}},
+		{route.Delete, outbox.Forwarded, []Step{{Action: "delete"}}},
+		{"move:Done", outbox.Forwarded, []Step{{Action: "move:Done"}}},
+		{route.Seen, outbox.Dead, []Step{{Action: "flag:X"}}},
+		{route.Seen, outbox.SkippedNoMatch, nil},
+		{route.Seen, outbox.Registered, nil},
+	} {
+		steps := Steps(c.kind, route.After{Forwarded: c.forwarded, Dead: "flag:X", DeleteAfter: &day})
+		if !slices.Equal(steps, c.want) {
+			t.Errorf("after %s, with forwarded: %q, the steps are %v, want %v", c.kind, c.forwarded, steps, c.want)
+		}
+	}
+}
+
+// TestWants: an action is wanted with its delay, and none of a configuration without actions.
+func TestWants(t *testing.T) {
+	a := After(func(outbox.Kind, string) []Step {
+		return []Step{{Action: "seen"}, {Action: "delete", Delay: time.Hour}}
+	})
+	for action, want := range map[string]bool{"seen": true, "delete": true, "move:Done": false} {
+		if delay, wanted := a.Wants(outbox.Forwarded, "", action); wanted != want || (delay > 0) != (action == "delete") {
+			t.Errorf("Wants(%s) = %v, %v; want %v", action, delay, wanted, want)
+		}
+	}
+	if _, wanted := After(nil).Wants(outbox.Forwarded, "", "seen"); wanted {
+		t.Error("seen is wanted, want nothing")
 	}
 }
