@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -46,17 +47,28 @@ func (db *DB) openMySQL(ctx context.Context, given Config) (gorm.Dialector, erro
 	}), nil
 }
 
-// greet makes sure that a supported server answers. One that cannot be reached is not asked again;
-// a connection that breaks is replaced, for about a second.
+const (
+	greetFor   = 30 * time.Second // for a server that accepts connections and stays silent
+	replaceFor = 2 * time.Second  // for connections that break, as while a cluster elects a primary
+)
+
+// greet makes sure that a supported server answers within greetFor. One that cannot be reached is
+// not asked again; a connection that breaks is replaced, for replaceFor.
 func greet(ctx context.Context, pool *sql.DB) error {
+	limited, cancel := context.WithTimeout(ctx, greetFor)
+	defer cancel()
+	start := time.Now()
 	for attempt := 0; ; attempt++ {
-		err := pool.PingContext(ctx)
+		err := pool.PingContext(limited)
 		if err == nil {
-			err = checkServer(ctx, pool)
+			err = checkServer(limited, pool)
+		}
+		if err != nil && time.Since(start) >= greetFor && ctx.Err() == nil {
+			return fmt.Errorf("the server did not answer within %s: %w", greetFor, os.ErrDeadlineExceeded)
 		}
 		var op *net.OpError
 		unreachable := errors.As(err, &op) && op.Op == "dial" && !errors.Is(err, syscall.ECONNRESET)
-		if err == nil || unreachable || !transient(err) || attempt == 7 || ctx.Err() != nil {
+		if err == nil || unreachable || !transient(err) || time.Since(start) > replaceFor || ctx.Err() != nil {
 			return err
 		}
 		select {

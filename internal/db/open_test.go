@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
@@ -248,6 +249,37 @@ func TestOpenOverABrokenConnection(t *testing.T) {
 			_ = db.Close()
 		}
 	})
+}
+
+// TestOpenOfASilentServer: what accepts a connection and says nothing, or what is no greeting, ends
+// the opening after half a minute.
+func TestOpenOfASilentServer(t *testing.T) {
+	for name, says := range map[string]string{"nothing": "", "SMTP": "220 mail.firm.example ESMTP\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg, err := parseDSN(Config{DSN: "u:s3cret@tcp(127.0.0.1:25)/mail"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				cfg.DialFunc = func(context.Context, string, string) (net.Conn, error) {
+					client, server := net.Pipe()
+					go func() { _, _ = server.Write([]byte(says)) }()
+					return client, nil
+				}
+				pool, err := mysqlPool(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				err = (&DB{dialect: MySQL, where: serverName(cfg)}).unreachable(greet(t.Context(), pool))
+				wantText(t, err, "127.0.0.1:25/mail", "did not answer within 30s", "host and port in database.dsn")
+				if took := time.Since(start); took > 31*time.Second {
+					t.Errorf("took %s, want half a minute at most", took)
+				}
+				_ = pool.Close()
+			})
+		})
+	}
 }
 
 func TestNow(t *testing.T) {
