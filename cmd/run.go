@@ -79,6 +79,11 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		return beforeItBegan(ctx, err)
 	}
 	defer s.close()
+	if !opts.dryRun {
+		if err := s.db.FileWritable(); err != nil {
+			return err
+		}
+	}
 	s.heard.unwatched, s.heard.quiet = !a.watched(opts), opts.quiet
 	if err := s.db.Exposed(); err != nil && s.news(ctx, "exposed") {
 		s.log.Warn("other users can read the database", "error", err)

@@ -60,7 +60,10 @@ type watching struct {
 
 func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, error) {
 	w := &watching{app: l.app, services: s, endPage: func() {}}
-	var err error
+	err := s.db.FileWritable()
+	if err != nil {
+		return nil, err
+	}
 	if w.people, err = s.directory(ctx); err != nil {
 		return nil, err
 	}

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"syscall"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 	modernc "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"postrider/internal/secret"
 )
 
 // UnreachableError is a database that could not be opened.
@@ -124,10 +127,14 @@ func (db *DB) fix(err error) string {
 }
 
 // explained adds the fix to an error of a statement that would fail again, if there is a fix for it.
-func explained(err error) error {
+func (db *DB) explained(err error) error {
 	fix := ""
 	if classify(err) == permanent {
 		fix = cmp.Or(fixFile(err), fixServer(err))
+	}
+	var e *modernc.Error
+	if errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_READONLY {
+		fix = fixSQLite(db.where, err)
 	}
 	if fix == "" {
 		return err
@@ -146,7 +153,46 @@ func fixSQLite(path string, err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Sprintf("create the directory %s, or change database.path", dir)
 	}
+	if fix := fixWrite(path); fix != "" {
+		return fix
+	}
 	return fmt.Sprintf("make sure that this user can write the file and the directory %s, or change database.path", dir)
+}
+
+// fixWrite is what to do about files of the database, its lock included, that this user cannot write;
+// empty if there are none.
+func fixWrite(path string) string {
+	var denied []string
+	for _, end := range []string{"", "-wal", "-shm", migrateLock} {
+		switch err := mayWrite(path + end); {
+		case errors.Is(err, syscall.EROFS):
+			return path + end + " is on a read-only file system: mount it writable, or change database.path"
+		case errors.Is(err, fs.ErrPermission):
+			denied = append(denied, path+end)
+		}
+	}
+	if denied == nil {
+		return ""
+	}
+	return secret.FixAccess(denied...)
+}
+
+// FileWritable returns an *UnreachableError if this user cannot write the SQLite file.
+func (db *DB) FileWritable() error {
+	if db.dialect != SQLite {
+		return nil
+	}
+	return fileWritable(db.where)
+}
+
+func fileWritable(path string) error {
+	for _, end := range []string{"", "-wal", "-shm"} {
+		if err := mayWrite(path + end); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("this user cannot write %s: %w", path+end, err)
+			return &UnreachableError{Driver: SQLite, Where: path, Fix: fixSQLite(path, err), Err: err}
+		}
+	}
+	return nil
 }
 
 // fixFile is what to do about a damaged file or disk; empty for other errors.

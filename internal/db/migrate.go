@@ -49,7 +49,7 @@ type Applied struct {
 func (db *DB) Migrate(ctx context.Context) (applied []Applied, err error) {
 	defer func() {
 		if err != nil {
-			err = explained(fmt.Errorf("migrate the %s database %s: %w", db.dialect, db.where, err))
+			err = db.explained(fmt.Errorf("migrate the %s database %s: %w", db.dialect, db.where, err))
 		}
 	}()
 	pool, err := db.migrator.pool()

@@ -115,7 +115,7 @@ const sqliteStatements = 300
 // without one is never a file that is being created.
 func createSQLite(ctx context.Context, cfg Config, opts []Option) error {
 	if exists(cfg.Path) {
-		return nil
+		return fileWritable(cfg.Path)
 	}
 	unlock, err := lockFile(ctx, cfg.Path+migrateLock)
 	if err == nil {

@@ -19,7 +19,7 @@ import (
 // On MySQL each statement has 30 s: one that takes longer counts as a lost connection, and the
 // server may still work on it.
 func (db *DB) Tx(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return explained(db.tx(ctx, fn))
+	return db.explained(db.tx(ctx, fn))
 }
 
 func (db *DB) tx(ctx context.Context, fn func(tx *gorm.DB) error) error {
@@ -77,7 +77,7 @@ func (db *DB) Commits() (n int64, took time.Duration) {
 
 // View runs fn, which only reads, outside a transaction, with the retries of Tx.
 func (db *DB) View(ctx context.Context, fn func(tx *gorm.DB) error) error {
-	return explained(db.retry(ctx, false, func() error {
+	return db.explained(db.retry(ctx, false, func() error {
 		tx := db.gorm.WithContext(ctx)
 		tx.Statement.ConnPool = db.viewPool
 		return fn(tx)

@@ -343,9 +343,9 @@ func TestErrorsThatStay(t *testing.T) {
 	for number, want := range map[uint16]string{
 		1665: "set the server's binlog_format to ROW or MIXED", 3159: "set database.tls to verify, require or a file",
 	} {
-		wantText(t, explained(&mysqldriver.MySQLError{Number: number}), want)
+		wantText(t, (&DB{}).explained(&mysqldriver.MySQLError{Number: number}), want)
 	}
-	if err := explained(gorm.ErrDuplicatedKey); err.Error() != gorm.ErrDuplicatedKey.Error() {
+	if err := (&DB{}).explained(gorm.ErrDuplicatedKey); err.Error() != gorm.ErrDuplicatedKey.Error() {
 		t.Errorf("got %v, want the error as it was", err)
 	}
 }

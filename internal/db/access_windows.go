@@ -1,0 +1,4 @@
+package db
+
+// mayWrite does not know: Windows says it when the file is opened.
+func mayWrite(string) error { return nil }

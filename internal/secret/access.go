@@ -1,0 +1,33 @@
+package secret
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// FixAccess is what to do when this user may not read or write files of one owner, after "; ".
+func FixAccess(paths ...string) string {
+	names := strings.Join(paths, " ")
+	info, err := os.Stat(paths[0])
+	if err != nil {
+		return "make sure that this user can enter the directory " + filepath.Dir(paths[0])
+	}
+	uid, ok := owner(info)
+	if !ok {
+		return "make sure that this user can read and write " + names
+	}
+	return fixAccess(names, uid, os.Geteuid())
+}
+
+// fixAccess never sends a user to root: what root creates, others cannot use.
+func fixAccess(names string, uid, me int) string {
+	switch uid {
+	case me:
+		return "run: chmod u+rw " + names
+	case 0:
+		return "as root, run: chown " + userName(me) + " " + names
+	}
+	return fmt.Sprintf("run postrider as %s (sudo -u %[1]s postrider ...), or: chown %s %s", userName(uid), userName(me), names)
+}
