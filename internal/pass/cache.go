@@ -49,11 +49,17 @@ func newCache(maxOctets int64, maxBodies int) *cache {
 }
 
 // put takes a body, and closes it when it has no room.
-func (c *cache) put(at place, m *message.Message) {
+func (c *cache) put(at place, m *message.Message) { c.add(at, m, false) }
+
+// keep takes a body, whether it has room or not.
+func (c *cache) keep(at place, m *message.Message) { c.add(at, m, true) }
+
+func (c *cache) add(at place, m *message.Message, anyhow bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	size := m.Body.Size()
-	if c.closed || c.bodies[at] != nil || len(c.bodies) >= c.maxBodies || c.octets+size > c.maxOctets {
+	room := anyhow || len(c.bodies) < c.maxBodies && c.octets+size <= c.maxOctets
+	if c.closed || c.bodies[at] != nil || !room {
 		_ = m.Close()
 		return
 	}

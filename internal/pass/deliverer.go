@@ -209,7 +209,7 @@ func (d *deliverer) alone(ctx context.Context, suspect tasks.Claim) error {
 	}
 	fetched := ready[0]
 	at := placeOf(fetched.claim.Task)
-	d.cache.put(at, fetched.msg)
+	d.cache.keep(at, fetched.msg)
 	defer d.cache.drop(at) // another worker may have claimed the task meanwhile
 	if err := d.unclaim(ctx, fetched.claim); err != nil {
 		return err

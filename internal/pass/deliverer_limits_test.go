@@ -215,6 +215,33 @@ func TestSilentServerOfASuspect(t *testing.T) {
 	})
 }
 
+// TestSuspectInAFullCache: its message is fetched once, while others may be sent.
+func TestSuspectInAFullCache(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		_, h, ctx := s.stay()
+		s.registered(boxA, "suspect")
+		s.crashed(boxA)
+		fetches := 0
+		s.servers[boxA].hook = func(_ context.Context, op string, _ uint32) error {
+			if op == "fetch" {
+				if fetches++; h.process.slots.sem.TryAcquire(1) {
+					h.process.slots.sem.Release(1)
+				} else {
+					t.Error("nothing else can be sent while the suspect is fetched")
+				}
+			}
+			return nil
+		}
+		h.cache.maxBodies = 0
+		h.Deliver(ctx)
+		synctest.Wait()
+		s.want("suspect forwarded 2")
+		if fetches != 1 {
+			t.Errorf("the suspect was fetched %d times, want once", fetches)
+		}
+	})
+}
+
 // TestNothingComesBesideASuspect that is at the relay.
 func TestNothingComesBesideASuspect(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
