@@ -142,6 +142,9 @@ func (c *conn) hello(in *lenient) *Error {
 	if err := c.smtp.Hello(c.localName()); err != nil {
 		return openError(StageEHLO, err)
 	}
+	if in.later != nil { // the library has gone on with HELO, which offers nothing (RFC 5321 3.2: after a 5yz)
+		return openError(StageEHLO, in.later)
+	}
 	return nil
 }
 

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"net"
+	"net/textproto"
 	"slices"
+	"strings"
 )
 
 // lenient is a connection on which the library understands each reply, until the login is done. The
@@ -18,6 +20,7 @@ type lenient struct {
 	cut   bool   // that line is longer than the buffer and goes on
 	ehlo  bool   // the reply is one to EHLO
 	lines int    // of the reply so far
+	later *textproto.Error // a temporary refusal of EHLO; nil when there was none
 	done  bool   // what comes now is handed on unchanged
 }
 
@@ -56,6 +59,9 @@ func (l *lenient) understood(line []byte) []byte {
 		return line
 	}
 	l.lines++
+	if code := replyCode(s); l.ehlo && code/100 == 4 {
+		l.later = &textproto.Error{Code: code, Msg: strings.TrimLeft(string(s[3:]), " -")}
+	}
 	switch {
 	case len(s) == 3:
 		return slices.Concat(s, []byte(" "), line[3:])

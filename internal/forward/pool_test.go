@@ -202,6 +202,22 @@ func TestMessagesPerConnection(t *testing.T) {
 	})
 }
 
+// TestEHLORefusedForNow: it says nothing about what the relay offers, so no message goes out by HELO.
+func TestEHLORefusedForNow(t *testing.T) {
+	s := sink(t, smtpsink.Options{Extensions: []string{"8BITMIME"}, Reply: func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "ehlo" && e.N == 1 {
+			return say(451, "4.3.0 try again later")
+		}
+		return smtpsink.Action{}
+	}})
+	r := relayOn(t, s.Port())
+	res, err := send(t, r, content(t, plain), "a@x.example")
+	if e, ok := errors.AsType[*Error](err); !ok || e.Stage != StageEHLO || e.Code != 451 || e.Permanent || len(res.Outcomes) > 0 {
+		t.Errorf("Send = %+v, %v, want the reply to EHLO, which is temporary", res.Outcomes, err)
+	}
+	mustSend(t, r)
+}
+
 // TestMessagesPerConnectionOpenSMTPD: it takes 100 messages on one connection.
 func TestMessagesPerConnectionOpenSMTPD(t *testing.T) {
 	r := relayOn(t, testserver.BouncingOpenSMTPD(t, sink(t, smtpsink.Options{}).Port()).Port)
