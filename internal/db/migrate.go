@@ -95,7 +95,7 @@ func (db *DB) migrateLocked(ctx context.Context, pool *sql.DB) ([]Applied, error
 // knows. A user who may not read it gets a *RightsError.
 func (db *DB) Version(ctx context.Context) (current, latest int64, err error) {
 	current, latest, err = db.version(ctx)
-	return current, latest, explained(err)
+	return current, latest, db.explained(err)
 }
 
 func (db *DB) version(ctx context.Context) (current, latest int64, err error) {
