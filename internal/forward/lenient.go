@@ -16,12 +16,12 @@ import (
 type lenient struct {
 	net.Conn
 	in    *bufio.Reader
-	rest  []byte // of the line that was read last
-	cut   bool   // that line is longer than the buffer and goes on
-	ehlo  bool   // the reply is one to EHLO
-	lines int    // of the reply so far
+	rest  []byte           // of the line that was read last
+	cut   bool             // that line is longer than the buffer and goes on
+	ehlo  bool             // the reply is one to EHLO
+	lines int              // of the reply so far
 	later *textproto.Error // a temporary refusal of EHLO; nil when there was none
-	done  bool   // what comes now is handed on unchanged
+	done  bool             // what comes now is handed on unchanged
 }
 
 func newLenient(c net.Conn) *lenient { return &lenient{Conn: c, in: bufio.NewReader(c)} }
