@@ -164,6 +164,7 @@ func (r *rc) user(line int) {
 	if r.users {
 		r.end()
 		r.current = r.server
+		r.current.folders = slices.Clip(r.server.folders) // each user adds to a copy
 	} else {
 		r.server = r.current
 	}

@@ -158,10 +158,16 @@ type namedValue struct {
 	value
 }
 
-var (
-	header   = regexp.MustCompile(`^\[(.+)\]`) // a comment may follow
-	keyValue = regexp.MustCompile(`^([^=:]+?)\s*[=:]\s*(.*)$`)
-)
+var keyValue = regexp.MustCompile(`^([^=:]+?)\s*[=:]\s*(.*)$`)
+
+// header is the name in the header of a section, which a comment may follow.
+func header(line string) (name string, ok bool) {
+	end := strings.LastIndexByte(line, ']')
+	if line[0] != '[' || end < 2 {
+		return "", false
+	}
+	return line[1:end], true
+}
 
 // readSections reads the file. The last of several values of a key counts.
 func readSections(src string, notes *noteList) (retriever map[string]value, all []section, err error) {
@@ -176,14 +182,17 @@ func readSections(src string, notes *noteList) (retriever map[string]value, all 
 	}
 	for i, line := range strings.Split(src, "\n") {
 		trimmed := strings.TrimSpace(line)
+		if trimmed == "" || trimmed[0] == '#' || trimmed[0] == ';' {
+			continue
+		}
 		blanks := len(line) - len(strings.TrimLeft(line, " \t"))
+		name, begins := header(trimmed)
 		switch {
-		case trimmed == "" || trimmed[0] == '#' || trimmed[0] == ';':
 		case len(lines) > 0 && blanks > indent:
 			lines = append(lines, trimmed)
-		case header.MatchString(trimmed):
+		case begins:
 			end()
-			all = append(all, section{name: header.FindStringSubmatch(trimmed)[1], line: i + 1})
+			all = append(all, section{name: name, line: i + 1})
 		default:
 			end()
 			indent = blanks

@@ -20,7 +20,7 @@ func (r *rc) take(key string) bool {
 	case "auth":
 		r.auth()
 	case "folder":
-		o.folders = slices.Concat(o.folders, r.list())
+		o.folders = append(o.folders, r.list()...)
 	case "ssl":
 		o.ssl = r.tokens[r.at-1].text == "ssl" && !r.negated() // not nossl
 	case "sslproto":
