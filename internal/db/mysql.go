@@ -122,7 +122,8 @@ func secureConfig(cfg *mysqldriver.Config) error {
 	cfg.CheckConnLiveness = true
 	cfg.MultiStatements, cfg.AllowAllFiles, cfg.ColumnsWithAlias = false, false, false
 	cfg.Logger = &mysqldriver.NopLogger{} // errors are returned, nothing is printed beside them
-	params := map[string]string{}         // a server does not tell SQL_MODE from sql_mode
+	// A server does not tell SQL_MODE from sql_mode.
+	params := map[string]string{}
 	for name, value := range cfg.Params {
 		params[strings.ToLower(name)] = value
 	}
