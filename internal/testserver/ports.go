@@ -48,12 +48,22 @@ func (p *portBlocks) free(n int) ([]int, error) {
 			return nil, fmt.Errorf("find %d free ports on %s: %w", n, loopback, full)
 		}
 		port := p.nextPort()
-		if ln, err := net.Listen("tcp", address(port)); err == nil {
-			_ = ln.Close()
+		if nothingListens(port) {
 			free = append(free, port)
 		}
 	}
 	return free, nil
+}
+
+// nothingListens reports whether the port can be listened on. Whoever listens there to find out may
+// hold the port after Close: a process that is being started has its descriptors until its exec.
+func nothingListens(port int) bool {
+	conn, err := net.Dial("tcp", address(port))
+	if err != nil {
+		return true
+	}
+	_ = conn.Close()
+	return false
 }
 
 // owned is how many ports there are.

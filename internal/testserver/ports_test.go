@@ -3,10 +3,12 @@ package testserver
 import (
 	"bufio"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -48,6 +50,38 @@ func TestFreePortsOnce(t *testing.T) {
 			t.Fatalf("port %d was given twice", found[0])
 		}
 		given[found[0]] = true
+	}
+}
+
+// TestFreePortsWhileStarting: a port that was found is free at once, also while processes are started.
+func TestFreePortsWhileStarting(t *testing.T) {
+	p, directory := ownPorts(t), t.TempDir()
+	done := make(chan struct{})
+	var starting sync.WaitGroup
+	for range 3 {
+		starting.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					_ = (&exec.Cmd{Path: directory}).Run() // fails at exec
+				}
+			}
+		})
+	}
+	defer starting.Wait()
+	defer close(done)
+	for range 2000 {
+		found, err := p.free(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ln, err := net.Listen("tcp", address(found[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = ln.Close()
 	}
 }
 
