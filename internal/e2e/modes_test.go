@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
@@ -9,12 +10,14 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/emersion/go-msgauth/dkim"
 
 	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
 )
 
 // makeKey writes a DKIM key for the configuration.
@@ -107,5 +110,38 @@ func TestMemoryOfModes(t *testing.T) {
 				t.Errorf("the pass took %d octets at its peak, want at most 64 MiB", f.peak)
 			}
 		})
+	}
+}
+
+// TestOneForm: all recipients of a message get it in the same form, also when a later connection
+// would take another one.
+func TestOneForm(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "sqlite")
+	w.startSink(func(e smtpsink.Event) smtpsink.Action {
+		first := len(w.sink.Messages()) == 0
+		switch {
+		case e.Stage == "ehlo" && first:
+			return smtpsink.Action{Code: 250, Text: "relay.example\nSIZE 104857600"} // no 8BITMIME
+		case e.Stage == "rcpt" && first && len(e.Message.To) == 1:
+			return smtpsink.Action{Code: 452, Text: "4.5.3 too many recipients"}
+		case e.Stage == "mail" && e.N == 2:
+			return smtpsink.Action{Code: 421, Text: "4.4.2 closing"}
+		}
+		return smtpsink.Action{}
+	})
+	w.routes = "  - {name: two, match: {}, to: [ann@firm.example, bob@firm.example], fallback: attach}\n"
+	w.configure()
+	w.addInbox("desk@firm.example", "--start", "all")
+	w.imap.Append(t, "desk@firm.example", "INBOX", testserver.Mail("alice@client.example", desk, "umlauts", "Grüße"))
+	w.pass(0)
+	var got []string
+	for _, m := range w.sink.Messages() {
+		kind, _, _ := strings.Cut(string(m.Header[bytes.Index(m.Header, []byte("\r\nContent-Type: "))+2:]), ";")
+		got = append(got, fmt.Sprint(m.Conn, m.To, kind))
+	}
+	want := []string{"1 [ann@firm.example]Content-Type: multipart/mixed", "2 [bob@firm.example]Content-Type: multipart/mixed"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the relay has %q, want %q", got, want)
 	}
 }

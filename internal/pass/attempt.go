@@ -15,6 +15,7 @@ type attempt struct {
 	before   []tasks.Delivery // as they were
 	at       map[string]int   // by recipient
 	to       []string
+	content  *forward.Content  // what goes out; the rest get what the first transaction that was marked sends
 	outcomes []forward.Outcome // what the relay said about this message
 }
 

@@ -104,13 +104,14 @@ func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (task
 		d.log.Info("line endings were converted to CRLF; this may break a signature", "task", j.claim.Task.ID)
 	}
 	a := newAttempt(ds)
-	content, err := d.compose(ctx, j)
+	var err error
+	a.content, err = d.compose(ctx, j)
 	env := forward.Envelope{}
 	if err == nil {
 		env = d.pass.Relay.Envelope(j.msg, forward.Trace{Inbox: d.in.Address, TaskID: j.claim.Task.ID}, a.to)
 	}
 	for len(env.To) > 0 && err == nil {
-		env.To, err = d.transact(ctx, j, a, env, content)
+		env.To, err = d.transact(ctx, j, a, env)
 	}
 	var relay *forward.Error
 	var limit *limits.Reached
@@ -145,9 +146,9 @@ func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (task
 
 // transact is one transaction with the relay: begin, mark, send. It returns the recipients that are
 // left for the next.
-func (d *deliverer) transact(ctx context.Context, j *job, a *attempt, env forward.Envelope, c *forward.Content) ([]string, error) {
+func (d *deliverer) transact(ctx context.Context, j *job, a *attempt, env forward.Envelope) ([]string, error) {
 	before := a.outcomes
-	t, err := d.pass.Relay.Begin(ctx, env, c)
+	t, err := d.pass.Relay.Begin(ctx, env, a.content)
 	defer t.Reset()
 	a.apply(slices.Concat(before, t.Outcomes()))
 	if to := t.Accepted(); len(to) > 0 {
@@ -156,6 +157,7 @@ func (d *deliverer) transact(ctx context.Context, j *job, a *attempt, env forwar
 			a.apply(slices.Concat(before, t.Outcomes()))
 			return nil, err
 		}
+		a.content = t.Content()
 		_, err = t.Send()
 		a.apply(slices.Concat(before, t.Outcomes()))
 	}
