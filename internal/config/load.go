@@ -138,7 +138,7 @@ func openError(path string, err error) *Errors {
 	case errors.Is(err, fs.ErrNotExist):
 		return newErrors(path, "there is no such file; correct the path, or make it with `postrider -c %s init`", path)
 	case errors.Is(err, fs.ErrPermission):
-		return newErrors(path, "may not be read by this user; run postrider as the file's owner")
+		return newErrors(path, "may not be read by this user; run postrider as the user of its service, with sudo -u postrider, for example")
 	}
 	return newErrors(path, "cannot be opened: %v", err)
 }

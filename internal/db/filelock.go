@@ -15,7 +15,10 @@ var errLocked = errors.New("locked")
 // would let two processes lock two files of the same name. The lock ends with the process at the
 // latest.
 func lockFile(ctx context.Context, path string) (unlock func() error, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err := createPrivate(path); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	modernc "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"postrider/internal/secret"
 	"postrider/migrations"
 )
 
@@ -177,6 +178,7 @@ func createPrivate(path string) error {
 	if err != nil {
 		return err
 	}
+	secret.GiveToDirectoryOwner(f)
 	return f.Close()
 }
 

@@ -175,6 +175,7 @@ func (s *Sealer) createKey() error {
 			"make sure that this user can write to the directory, or change secrets.key_file", s.path, err)
 	}
 	defer func() { _ = os.Remove(f.Name()) }()
+	secret.GiveToDirectoryOwner(f)
 	_, err = f.WriteString(keyFileComment + base64.StdEncoding.EncodeToString(key) + "\n")
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Link(f.Name(), s.path)
