@@ -48,9 +48,9 @@ nothing is written and the exit code is 1.
 	}
 	flags := c.Flags()
 	flags.StringVar(&opts.output, "output", "", "write this `FILE` (default that of -c, else $POSTRIDER_CONFIG, ./postrider.yaml)")
-	flags.StringVar(&opts.first.Host, "smtp-host", "", "the `NAME` of the relay, which forwarded mail is handed to")
+	flags.StringVar(&opts.first.Host, "smtp-host", "", "the `NAME` or NAME:PORT of the relay, which forwarded mail is handed to")
 	flags.IntVar(&opts.first.Port, "smtp-port", 0, "the port `N` of the relay (default 587 with starttls, 465 with tls, 25 with none)")
-	flags.StringVar(&opts.first.Security, "smtp-security", "", "how to encrypt the connection: `tls|starttls|none` (default starttls)")
+	flags.StringVar(&opts.first.Security, "smtp-security", "", "how to encrypt the connection: `tls|starttls|none` (default tls on port 465, else starttls)")
 	values(c, "smtp-security", "tls", "starttls", "none")
 	flags.StringVar(&opts.first.Username, "smtp-username", "", "the `NAME` to log in with; none for a relay without a login")
 	flags.BoolVar(&opts.passwordStdin, "smtp-password-stdin", false, "read the password from standard input, without echo on a terminal")
@@ -83,6 +83,7 @@ func (a *app) initialize(ctx context.Context, opts initOptions) error {
 	if err := s.settle(ctx, opts); err != nil {
 		return err
 	}
+	s.first = portOf(s.first)
 	if err := s.faults(ctx, s.first); err != nil {
 		return err
 	}

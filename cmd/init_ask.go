@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"postrider/internal/account"
@@ -17,7 +19,10 @@ import (
 	"postrider/internal/terminal"
 )
 
-const noLogin = "none" // in place of a username
+const (
+	noLogin    = "none" // in place of a username
+	whichRelay = "Relay (the name of the SMTP server, or NAME:PORT)"
+)
 
 // initFlags are the flags of init for the keys of the configuration.
 var initFlags = map[string]string{
@@ -93,7 +98,7 @@ func (s *draft) missing(opts initOptions) error {
 
 // started is what is known, with something valid for the rest.
 func (s *draft) started() config.First {
-	f := s.first
+	f := portOf(s.first)
 	f.Host, f.From, f.To = cmp.Or(f.Host, "localhost"), cmp.Or(f.From, "a@a.example"), cmp.Or(f.To, "a@a.example")
 	switch {
 	case f.Username == noLogin:
@@ -171,7 +176,7 @@ func (s *draft) askHost(ctx context.Context, from address.Address) error {
 	dns := &config.Config{DNS: config.DNS{Server: config.NameServer(s.env)}}
 	found := account.Finder{DNS: resolver(dns)}.Provider(ctx, domainOf(from))
 	if found == nil {
-		return s.ask(ctx, "Relay (the name of the SMTP server)", "smtp.host", "", &s.first.Host)
+		return s.ask(ctx, whichRelay, "smtp.host", "", &s.first.Host)
 	}
 	relay := found.Preset.SMTP
 	if err := s.tell("The relay of %s seems to be %s (%s).\n%s", from.Text, relay, found.Source, providerFacts(found.Preset)); err != nil {
@@ -182,13 +187,27 @@ func (s *draft) askHost(ctx context.Context, from address.Address) error {
 			return err
 		}
 	}
-	if err := s.ask(ctx, "Relay (the name of the SMTP server)", "smtp.host", relay.Host, &s.first.Host); err != nil {
+	if err := s.ask(ctx, whichRelay, "smtp.host", relay.Host, &s.first.Host); err != nil {
 		return err
 	}
 	if s.first.Host == relay.Host && s.first.Port == 0 && s.first.Security == "" {
 		s.first.Port, s.first.Security = relay.Port, relay.Security
 	}
 	return nil
+}
+
+// portOf takes the port from HOST:PORT, as guides of providers write it. Port 465 is for TLS from the
+// first octet (RFC 8314 3.3).
+func portOf(f config.First) config.First {
+	if host, text, err := net.SplitHostPort(f.Host); err == nil && f.Port == 0 {
+		if port, err := strconv.Atoi(text); err == nil && port > 0 {
+			f.Host, f.Port = host, port
+		}
+	}
+	if f.Port == 465 {
+		f.Security = cmp.Or(f.Security, "tls")
+	}
+	return f
 }
 
 // takePassword reads the password of the relay, or its place.

@@ -86,6 +86,11 @@ func TestInitAtATerminal(t *testing.T) {
 			"username: a@firm.example\n", "s3cret\n",
 		},
 		{
+			"a relay with its port", []string{"--no-check"},
+			[]typing{{sender, "a@firm.example\r"}, {relay, "smtp.firm.example:465\r"}, {username, "none\r"}, {to, "b@firm.example\r"}, {"? [y/N] ", "y\r"}},
+			exitOK, `Wrote `, "host: smtp.firm.example\n  port: 465\n  security: tls", "",
+		},
+		{
 			"not confirmed", append([]string{"--from", "a@firm.example", "--smtp-host", "127.0.0.1", "--smtp-username", "none", "--to", "b@firm.example"}, local...),
 			[]typing{{"? [y/N] ", "n\r"}},
 			exitFailed, `not confirmed; nothing was changed\n$`, "", "",
