@@ -86,7 +86,8 @@ func TestInitAtATerminal(t *testing.T) {
 			"username: a@firm.example\n", "s3cret\n",
 		},
 		{
-			"a relay with its port", []string{"--no-check"},
+			"a relay with its port",
+			[]string{"--no-check"},
 			[]typing{{sender, "a@firm.example\r"}, {relay, "smtp.firm.example:465\r"}, {username, "none\r"}, {to, "b@firm.example\r"}, {"? [y/N] ", "y\r"}},
 			exitOK, `Wrote `, "host: smtp.firm.example\n  port: 465\n  security: tls", "",
 		},
