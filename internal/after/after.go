@@ -240,7 +240,7 @@ func (v *visit) work(ctx context.Context, claims []outbox.Claim) error {
 	for i, c := range claims {
 		ids[i] = c.TaskID
 	}
-	known, err := Known(ctx, v.worker.Registry, ids)
+	known, err := withOriginals(ctx, v.worker.Registry, ids)
 	if err != nil {
 		return err
 	}
@@ -318,8 +318,8 @@ func (v *visit) group(ctx context.Context, at place, jobs []*job) error {
 	return err
 }
 
-// Known are tasks, and those that they are duplicates of.
-func Known(ctx context.Context, registry Registry, ids []int64) (map[int64]tasks.Task, error) {
+// withOriginals are tasks, and those that they are duplicates of.
+func withOriginals(ctx context.Context, registry Registry, ids []int64) (map[int64]tasks.Task, error) {
 	known, err := registry.Tasks(ctx, ids)
 	if err != nil {
 		return nil, err
@@ -355,7 +355,7 @@ func (v *visit) still(ctx context.Context, at place, jobs []*job) (out []*job, _
 	if err != nil {
 		return nil, err
 	}
-	known, err := Known(ctx, v.worker.Registry, ids)
+	known, err := withOriginals(ctx, v.worker.Registry, ids)
 	if err != nil {
 		return nil, err
 	}

@@ -144,14 +144,14 @@ func TestLeaves(t *testing.T) {
 		{"by a task that failed", []tasks.Delivery{copied("y@firm.example", 5)}, false},
 		{"by half", []tasks.Delivery{has("x@firm.example"), {Recipient: "y@firm.example", Status: tasks.Pending}}, false},
 	} {
-		if got := Leaves(tasks.Task{Status: tasks.Forwarded, Deliveries: c.ds}, known); got != c.want {
+		if got := leaves(tasks.Task{Status: tasks.Forwarded, Deliveries: c.ds}, known); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
-	if Leaves(tasks.Task{Status: tasks.SkippedNoMatch, Skip: tasks.SkipUndecided}, nil) {
+	if leaves(tasks.Task{Status: tasks.SkippedNoMatch, Skip: tasks.SkipUndecided}, nil) {
 		t.Error("a message leaves that a route may match")
 	}
-	if Leaves(tasks.Task{Status: tasks.SkippedNoMatch, Form: tasks.Form{Mode: "notice"}}, nil) || !Leaves(tasks.Task{Status: tasks.SkippedNoMatch}, nil) {
+	if leaves(tasks.Task{Status: tasks.SkippedNoMatch, Form: tasks.Form{Mode: "notice"}}, nil) || !leaves(tasks.Task{Status: tasks.SkippedNoMatch}, nil) {
 		t.Error("a message that no route matches leaves, but not one of which a notice went out")
 	}
 }

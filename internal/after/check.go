@@ -16,7 +16,7 @@ import (
 func (w *Worker) Check(ctx context.Context, conn Server, in inbox.Inbox, active []inbox.Inbox, actions []route.Action) (problems []string, _ error) {
 	if slices.ContainsFunc(actions, func(a route.Action) bool { _, marks := a.Flag(); return !marks }) {
 		for _, folder := range in.Watched() {
-			if other := SharedWith(in, active, folder); other != "" {
+			if other := sharedWith(in, active, folder); other != "" {
 				problems = append(problems, fmt.Sprintf(
 					"after: the inbox %s has the same account and watches the folder %q, too, so nothing in it is moved or deleted; watch it in one inbox only", other, folder))
 			}

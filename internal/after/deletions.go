@@ -38,7 +38,7 @@ func (w *Worker) Deletions(ctx context.Context, boxes []inbox.Inbox) ([]Deletion
 	if err != nil {
 		return nil, err
 	}
-	known, err := Known(ctx, w.Registry, ids)
+	known, err := withOriginals(ctx, w.Registry, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +61,6 @@ func (w *Worker) Deletions(ctx context.Context, boxes []inbox.Inbox) ([]Deletion
 // MayDelete reports whether messages in a folder of one of the active inboxes may be deleted.
 func MayDelete(active []inbox.Inbox, address, folder string) bool {
 	return slices.ContainsFunc(active, func(in inbox.Inbox) bool {
-		return in.Address == address && in.AllowDelete && SharedWith(in, active, folder) == ""
+		return in.Address == address && in.AllowDelete && sharedWith(in, active, folder) == ""
 	})
 }

@@ -31,7 +31,7 @@ func (v *visit) admit(j *job, at place, now time.Time) {
 	t, deletes := j.task, at.action == route.Delete
 	folder, moves := at.action.Folder()
 	delay, wanted := v.worker.Wants(j.claim.Kind, t.Route, j.claim.Action)
-	other := SharedWith(v.in, v.boxes, t.Folder)
+	other := sharedWith(v.in, v.boxes, t.Folder)
 	switch {
 	case t.ID == 0:
 		j.skip("the task was deleted")
@@ -45,7 +45,7 @@ func (v *visit) admit(j *job, at place, now time.Time) {
 		j.skip("only a notice was forwarded, and the message stays where the notice says it is")
 	case (deletes || moves) && undecided(t):
 		j.skip(fmt.Sprintf("it is not known whether a route matches (see postrider task show %d), and the message stays", t.ID))
-	case (deletes || moves) && !Leaves(t, j.known):
+	case (deletes || moves) && !leaves(t, j.known):
 		j.skip("it is not certain that each recipient has the message")
 	case (deletes || moves) && other != "":
 		j.skip(fmt.Sprintf("the inbox %s has the same account and watches the folder %q, too, and would lose the message; "+
@@ -57,15 +57,15 @@ func (v *visit) admit(j *job, at place, now time.Time) {
 	}
 }
 
-// Leaves reports whether the message of a task that has ended may be moved or deleted: more than a notice
+// leaves reports whether the message of a task that has ended may be moved or deleted: more than a notice
 // went out, it is known whether a route matches, and if it was forwarded, each recipient has it. known are
 // the tasks of duplicates.
-func Leaves(t tasks.Task, known map[int64]tasks.Task) bool {
+func leaves(t tasks.Task, known map[int64]tasks.Task) bool {
 	return !onlyNotice(t) && !undecided(t) && (t.Status != tasks.Forwarded || arrived(t, known))
 }
 
-// MayLeave is Leaves for a task that is due or would be registered, after the next attempt: each
-// recipient has the message or may get it.
+// MayLeave is leaves for a task that is due or would be registered, as far as that is known before its
+// next attempt: each recipient has the message or may get it.
 func MayLeave(t tasks.Task) bool {
 	return !onlyNotice(t) && !undecided(t) && !slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
 		return d.Status == tasks.Failed || d.Status == tasks.Sending || d.Waits() || d.HasBounced()
