@@ -158,7 +158,6 @@ func TestList(t *testing.T) {
 			`UID SEARCH SINCE`, "* ESEARCH (TAG \"{tag}\") UID ALL 2:4,8:12\r\n{tag} OK\r\n", since, []uint32{2, 3, 4, 8, 9},
 		},
 		"the highest":         {`UID SEARCH UID \*$`, "* SEARCH 17\r\n{tag} OK\r\n", highest, []uint32{17}},
-		"the highest of none": {`UID SEARCH UID \*$`, "* SEARCH\r\n{tag} OK\r\n", highest, []uint32{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tc.call(open(t, fakeimap.Step{Expect: tc.command, Reply: tc.reply}))
@@ -347,4 +346,38 @@ func TestSinceFails(t *testing.T) {
 	c := open(t, fakeimap.Step{Expect: "SEARCH", Reply: "* ESEARCH (TAG \"{tag}\") UID ALL 1:4294967295\r\n{tag} OK\r\n"})
 	_, err := c.Since(t.Context(), 1, 1<<32-1, time.Now())
 	wantError(t, err, imapsrc.KindProtocol, `search folder "INBOX": `, "claims more than")
+}
+
+// TestHighestUID: a server whose SEARCH finds nothing is asked for all messages. 0 is the answer of an
+// empty folder alone, because the cursor begins there.
+func TestHighestUID(t *testing.T) {
+	for name, tc := range map[string]struct {
+		messages int
+		listed   string // the answer to a list of all; empty if it is not asked for
+		want     uint32
+		says     string
+	}{
+		"found in the list": {messages: 3, listed: uids(3, 17), want: 17},
+		"found nowhere":     {messages: 3, listed: "* 1 EXPUNGE\r\n", says: `folder "INBOX" has 3 messages, and the server lists none`},
+		"empty":             {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			steps := []fakeimap.Step{
+				greeting, loggedIn,
+				{Expect: "EXAMINE", Reply: fmt.Sprintf("* %d EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 18] n\r\n{tag} OK done\r\n", tc.messages)},
+				{Expect: `UID SEARCH UID \*$`, Reply: "* SEARCH\r\n{tag} OK\r\n"},
+			}
+			if tc.listed != "" {
+				steps = append(steps, fakeimap.Step{Expect: `UID FETCH 1:4294967295 \(UID\)$`, Reply: tc.listed + "{tag} OK\r\n"})
+			}
+			c := dial(t, fake(t, append(steps, logout)...))
+			selectInbox(t, c)
+			uid, err := c.HighestUID(t.Context())
+			if tc.says != "" {
+				wantError(t, err, imapsrc.KindProtocol, tc.says)
+			} else if err != nil || uid != tc.want {
+				t.Errorf("HighestUID = %d, %v; want %d", uid, err, tc.want)
+			}
+		})
+	}
 }

@@ -22,15 +22,23 @@ func (c *Conn) Since(ctx context.Context, from, to uint32, day time.Time) ([]uin
 	return c.search(ctx, &imap.SearchCriteria{Since: day}, from, to)
 }
 
-// HighestUID returns the UID of the last message; 0 when the folder is empty. It is for servers
-// without UIDNEXT. As a message number "*" is the last message, too.
+// HighestUID returns the UID of the last message of the open folder; 0 when it is empty. It fails when
+// the server shows none of the messages that are there. As a message number "*" is the last one, too.
 func (c *Conn) HighestUID(ctx context.Context) (uint32, error) {
 	last := imap.UIDSet{imap.UIDRange{}} // "*"
 	uids, err := c.search(ctx, &imap.SearchCriteria{UID: []imap.UIDSet{last}}, 1, 1<<32-1)
-	if err != nil || len(uids) == 0 {
-		return 0, err
+	if err == nil && len(uids) == 0 && c.messages > 0 {
+		uids, err = c.UIDs(ctx, 1, 1<<32-1)
 	}
-	return uids[len(uids)-1], nil
+	switch {
+	case err != nil:
+		return 0, err
+	case len(uids) > 0:
+		return uids[len(uids)-1], nil
+	case c.messages > 0:
+		return 0, &Error{Kind: KindProtocol, Err: fmt.Errorf("folder %q has %d messages, and the server lists none", c.folder, c.messages)}
+	}
+	return 0, nil
 }
 
 // search returns the UIDs that it finds in the range.

@@ -106,8 +106,11 @@ func (s *scanner) openFolder(ctx context.Context, f *folder) error {
 // UIDNext is the server's UIDNEXT; for a server that does not say it, the UID behind the newest
 // message.
 func UIDNext(ctx context.Context, src Source, info imapsrc.Folder) (uint32, error) {
-	if info.UIDNext != 0 {
+	switch {
+	case info.UIDNext != 0:
 		return info.UIDNext, nil
+	case info.Messages == 0:
+		return 1, nil
 	}
 	highest, err := src.HighestUID(ctx)
 	return highest + 1, err
@@ -139,8 +142,9 @@ func StartUID(ctx context.Context, src Source, start inbox.Start, info imapsrc.F
 	case start == inbox.StartAll:
 		return 0, nil
 	case start == inbox.StartLatest && info.Messages > 0:
-		highest, err := src.HighestUID(ctx)
-		return max(highest, 1) - 1, err
+		if highest, err := src.HighestUID(ctx); err != nil || highest > 0 {
+			return max(highest, 1) - 1, err
+		}
 	}
 	return next - 1, nil
 }
