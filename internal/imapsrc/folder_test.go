@@ -157,7 +157,7 @@ func TestList(t *testing.T) {
 		"since a day, in an extended answer": {
 			`UID SEARCH SINCE`, "* ESEARCH (TAG \"{tag}\") UID ALL 2:4,8:12\r\n{tag} OK\r\n", since, []uint32{2, 3, 4, 8, 9},
 		},
-		"the highest":         {`UID SEARCH UID \*$`, "* SEARCH 17\r\n{tag} OK\r\n", highest, []uint32{17}},
+		"the highest": {`UID SEARCH UID \*$`, "* SEARCH 17\r\n{tag} OK\r\n", highest, []uint32{17}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tc.call(open(t, fakeimap.Step{Expect: tc.command, Reply: tc.reply}))
