@@ -10,6 +10,7 @@ import (
 
 	"postrider/internal/inbox"
 	"postrider/internal/pass"
+	"postrider/internal/tasks"
 )
 
 func (a *app) inboxCheckCommand() *cobra.Command {
@@ -135,9 +136,10 @@ func (a *app) inboxRewind(ctx context.Context, address string, opts rewindOption
 		if err := a.confirm(opts.yes, fmt.Sprintf("Rewind inbox %s?", in.Address)); err != nil {
 			return err
 		}
+		who := tasks.By(a.who(s.host()))
 		return s.underLease(ctx, in, func(by inbox.Scan) error {
 			for _, p := range moves {
-				if err := s.inboxes.Rewind(ctx, by, p.Folder.ID, p.Folder.UIDValidity, p.To); err != nil {
+				if err := s.inboxes.Rewind(ctx, by, p.Folder, p.To, who.Who(), who.Detail()); err != nil {
 					return err
 				}
 				if err := a.rewound(in, p); err != nil {

@@ -137,7 +137,7 @@ func (s *stage) rewind(ctx context.Context) error {
 	}
 	_, err = s.inboxes.UnderScan(ctx, in.ID, "demo", func(by inbox.Scan) error {
 		for _, f := range in.Folders {
-			if err := s.inboxes.Rewind(ctx, by, f.ID, f.UIDValidity, 0); err != nil {
+			if err := s.inboxes.Rewind(ctx, by, f, 0, "demo", "to show that nothing is sent twice"); err != nil {
 				return err
 			}
 		}

@@ -57,11 +57,12 @@ func (s *Store) Distrust(ctx context.Context, folderID, epoch int64) error {
 
 // Rewind moves the cursor back to uid. Messages above uid that were never registered are then
 // registered as new. Registered messages stay in the ledger and are not registered again. A cursor
-// at or below uid stays. Rewind returns ErrCursorMoved when the folder was never scanned or is no
-// longer in that epoch, and ErrScanLost when the lease was taken over.
-func (s *Store) Rewind(ctx context.Context, by Scan, folderID, epoch int64, uid uint32) error {
-	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		matched, err := db.Exec(tx, sqlRewindFolder, uid, uid, uid, uid, uid, uid, folderID, epoch)
+// at or below uid stays. The trail of the inbox has a line about it, with who and the detail, and the
+// inbox counts as changed: a watch visits it. Rewind returns ErrCursorMoved when the folder was never
+// scanned or is no longer in that epoch, and ErrScanLost when the lease was taken over.
+func (s *Store) Rewind(ctx context.Context, by Scan, f Folder, uid uint32, who, detail string) error {
+	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
+		matched, err := db.Exec(tx, sqlRewindFolder, uid, uid, uid, uid, uid, uid, f.ID, f.UIDValidity)
 		if err != nil {
 			return err
 		}
@@ -71,12 +72,23 @@ func (s *Store) Rewind(ctx context.Context, by Scan, folderID, epoch int64, uid 
 		if err := by.held(tx); err != nil {
 			return err
 		}
-		return forget(tx, folderID, epoch, uid)
+		if err := db.Run(tx, sqlTouchInbox, now, by.InboxID); err != nil {
+			return err
+		}
+		if err := record(tx, by.InboxID, now, who, "rewound", fmt.Sprintf("folder %q to UID %d, %s", f.Name, uid, detail)); err != nil {
+			return err
+		}
+		return forget(tx, f.ID, f.UIDValidity, uid)
 	})
 	if err != nil {
-		return fmt.Errorf("rewind folder %d to UID %d: %w", folderID, uid, err)
+		return fmt.Errorf("rewind folder %q to UID %d: %w", f.Name, uid, err)
 	}
 	return nil
+}
+
+// record adds a line to the trail of an inbox.
+func record(tx *gorm.DB, id int64, now time.Time, who, event, detail string) error {
+	return db.Run(tx, sqlRecord, id, now, db.Cut(who, 255), event, db.Cut(detail, 4000))
 }
 
 // forget deletes messages above uid from the ledger when they have no task, because they were there

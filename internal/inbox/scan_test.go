@@ -266,7 +266,7 @@ func TestStaleScanChangesNothing(t *testing.T) {
 			"initialize as it is already": b.Initialize(b.ctx, stale, known, 8, 5),
 			"reset":                       b.ResetEpoch(b.ctx, stale, known, 8, 9),
 			"reset from an older epoch":   b.ResetEpoch(b.ctx, stale, known, 7, 9),
-			"rewind":                      b.Rewind(b.ctx, stale, known, 8, 1),
+			"rewind":                      b.Rewind(b.ctx, stale, Folder{ID: known, UIDValidity: 8}, 1, "ann", ""),
 			"finish":                      b.FinishScan(b.ctx, stale, ScanEnd{Failure: "it failed", Folders: []int64{known}}),
 			"finish after a success":      b.FinishScan(b.ctx, stale, ScanEnd{Folders: []int64{known}}),
 			"pause":                       b.FinishScan(b.ctx, stale, ScanEnd{Interrupted: true, Pause: time.Hour}),

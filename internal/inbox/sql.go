@@ -19,7 +19,7 @@ const (
 		security = ?, allow_plaintext = ?, allow_delete = ?, username = ?, auth = ?, ca_file = ?, tls_fingerprint = ?, client_cert = ?, start = ?, updated_at = ? WHERE id = ?`
 
 	sqlEnableInbox = `UPDATE monitored_emails SET is_active = 1, updated_at = ? WHERE id = ? AND is_active = 0`
-	sqlEnabled     = `INSERT INTO monitored_emails_events (task_id, inbox_id, at, worker, event, detail) VALUES (0, ?, ?, ?, 'enabled', ?)`
+	sqlRecord      = `INSERT INTO monitored_emails_events (task_id, inbox_id, at, worker, event, detail) VALUES (0, ?, ?, ?, ?, ?)`
 
 	// Reads both tables; they have a row for each inbox only.
 	sqlCountSealedElsewhere = `SELECT (SELECT COUNT(*) FROM monitored_emails WHERE email_password LIKE 'v1:%' AND email_address <> ?) +

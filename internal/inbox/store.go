@@ -210,7 +210,7 @@ func enable(tx *gorm.DB, id int64, now time.Time, who, detail string) error {
 	if err != nil || enabled == 0 {
 		return err
 	}
-	return db.Run(tx, sqlEnabled, id, now, db.Cut(who, 255), db.Cut(detail, 4000))
+	return record(tx, id, now, who, "enabled", detail)
 }
 
 // List returns the inboxes sorted by address; with activeOnly only active inboxes and active

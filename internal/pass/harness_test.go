@@ -267,7 +267,7 @@ func (r *rig) stored() inbox.Inbox {
 func (r *rig) rewind(f inbox.Folder) {
 	r.t.Helper()
 	busy, err := r.store.UnderScan(r.t.Context(), f.InboxID, "rewind", func(by inbox.Scan) error {
-		return r.store.Rewind(r.t.Context(), by, f.ID, f.UIDValidity, 0)
+		return r.store.Rewind(r.t.Context(), by, f, 0, "ann", "a test")
 	})
 	check(r.t, err)
 	if busy != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"reflect"
 	"sync"
-	"time"
 
 	"postrider/internal/inbox"
 )
@@ -24,13 +23,16 @@ func (w *Watch) sync(ctx context.Context) {
 	for _, in := range boxes {
 		active[in.ID] = in
 		if w.keeper(in.ID) == nil {
-			w.set(in.ID, w.keep(ctx, in, nil))
+			w.set(in.ID, w.keep(ctx, in, nil, false))
 		}
 	}
 	w.replace(ctx, active, true, func(k *keeper, in inbox.Inbox) bool {
-		return !reflect.DeepEqual(settings(k.in), settings(in))
+		return !same(k, in)
 	})
 }
+
+// same reports whether no operator has changed the inbox since the keeper began.
+func same(k *keeper, in inbox.Inbox) bool { return reflect.DeepEqual(settings(k.in), settings(in)) }
 
 // replace ends the keepers of inboxes that are not in now, and has new ones take over from those that
 // changed says. It does so at the same time: a silent server delays the end of its session.
@@ -41,7 +43,7 @@ func (w *Watch) replace(ctx context.Context, now map[int64]inbox.Inbox, sameLogi
 		case !ok:
 			stopping.Go(func() { w.remove(k) })
 		case changed(k, in):
-			stopping.Go(func() { w.set(in.ID, w.keep(ctx, in, w.session(k, in, sameLogins))) })
+			stopping.Go(func() { w.set(in.ID, w.keep(ctx, in, w.session(k, in, sameLogins), same(k, in))) })
 		}
 	}
 	stopping.Wait()
@@ -133,7 +135,7 @@ func (w *Watch) ids() (ids []int64) {
 
 // settings is what an operator sets of an inbox: without what scans change.
 func settings(in inbox.Inbox) inbox.Inbox {
-	in.LastError, in.LastScannedAt, in.FailingSince, in.UpdatedAt = "", nil, nil, time.Time{}
+	in.LastError, in.LastScannedAt, in.FailingSince = "", nil, nil
 	folders := in.Folders
 	in.Folders = nil
 	for _, f := range folders {

@@ -26,8 +26,9 @@ type keeper struct {
 	done   chan struct{} // closed after the last step
 }
 
-// keep starts a keeper, with the session of from if that is not nil.
-func (w *Watch) keep(ctx context.Context, in inbox.Inbox, from Held) *keeper {
+// keep starts a keeper, with the session of from if that is not nil. It begins with a visit, unless that
+// session has visited the inbox as it is now.
+func (w *Watch) keep(ctx context.Context, in inbox.Inbox, from Held, same bool) *keeper {
 	setup := w.current()
 	k := &keeper{watch: w, in: in, held: setup.Hold(in, from), patience: setup.Patience, done: make(chan struct{})}
 	if from != nil {
@@ -36,7 +37,7 @@ func (w *Watch) keep(ctx context.Context, in inbox.Inbox, from Held) *keeper {
 	k.health.watch, k.health.in = w, &k.in
 	k.ctx, k.cancel = context.WithCancel(ctx)
 	first := k.visit
-	if k.held.Ready() {
+	if same && k.held.Ready() {
 		k.health.well() // before the next status is sent
 		first = func(ctx context.Context) step {
 			_ = k.await(ctx) // the next visit meets the same error

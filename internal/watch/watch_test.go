@@ -426,6 +426,21 @@ func TestInboxes(t *testing.T) {
 	})
 }
 
+// TestChanged: an inbox that an operator changed, by a rewind of its cursor perhaps, is visited at once.
+func TestChanged(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		s.mu.Lock()
+		s.boxes = slices.Clone(s.boxes)
+		s.boxes[0].UpdatedAt = time.Now()
+		s.mu.Unlock()
+		after(inboxesEvery)
+		s.wantVisits(1, 1)
+		if n := s.number(&s.opened); n != 1 {
+			t.Errorf("%d sessions were opened, want the one of before", n)
+		}
+	})
+}
+
 // TestManyAreDisabled: the sessions of inboxes that were disabled or changed end at the same time.
 func TestManyAreDisabled(t *testing.T) {
 	onSite(t, 30, func(t *testing.T, s *site) {

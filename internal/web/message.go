@@ -114,7 +114,7 @@ var eventWords = map[string]string{
 	"requeued": "Requeued", "skipped": "Skipped", "resolved": "Marked as delivered", "purged": "Deleted from the registry",
 	"released": "Released by its worker", "conflict": "A worker had lost it to another", "lease_lost": "Taken over from a worker that did not finish",
 	"error": "Failed, and will be tried again", "dead": "Given up", "uncertain": "Outcome unknown", "forwarded": "Forwarded",
-	"skipped_no_match": "No route", "forgotten": "Forgotten", "enabled": "Enabled", "disabled": "Disabled", "audit_started": "Audit started",
+	"skipped_no_match": "No route", "forgotten": "Forgotten", "enabled": "Enabled", "disabled": "Disabled", "rewound": "Rewound", "audit_started": "Audit started",
 	"bounced": "Bounced after the relay had accepted it", "delayed": "Delayed on its way", "relayed": "Handed on to the recipient's server",
 	"confirmed": "Confirmed by the recipient's server", "complained": "Reported by the recipient as unwanted",
 	"event_retried": "Event to be sent again", "event_skipped": "Event skipped", "event_purged": "Event deleted",
