@@ -23,8 +23,7 @@ type Command struct {
 	Change
 	Ended bool // its ages count from the end of a task, not from its registration
 
-	do   func(q Changer, ctx context.Context, by By, ids ...int64) (int, error)
-	kept string // why the queue may refuse a task in one of these states that nobody else has changed
+	do func(q Changer, ctx context.Context, by By, ids ...int64) (int, error)
 }
 
 // RetryCommand requeues tasks.
@@ -40,13 +39,7 @@ func DeliveredCommand() Command { return Command{Change: ToResolve(), do: Change
 func NotDeliveredCommand() Command { return Command{Change: ToResolve(), do: Changer.Requeue} }
 
 // PurgeCommand deletes tasks.
-func PurgeCommand() Command {
-	return Command{
-		Change: ToPurge(), Ended: true, do: Changer.Purge,
-		kept: "the task that it duplicates was not forwarded, so this one may still be needed; " +
-			"try again when the other one is forwarded or deleted",
-	}
-}
+func PurgeCommand() Command { return Command{Change: ToPurge(), Ended: true, do: Changer.Purge} }
 
 // Select completes a filter that an operator gave: without a status it means Meant, or Bounced, and
 // ages count as Ended says. A state that the command is not for is an error.
@@ -184,7 +177,7 @@ func (j *Job) explain(ctx context.Context, ids []int64, missing int, r *Applied)
 		t, moved, err := j.look(ctx, id)
 		if err == nil && moved == "" && missing > 0 {
 			missing--
-			err = j.refuse(t, cmp.Or(j.kept, "it was changed concurrently; try again"), r)
+			err = j.refuse(t, "it was changed concurrently; try again", r)
 		}
 		if err != nil {
 			return err
