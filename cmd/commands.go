@@ -12,7 +12,6 @@ import (
 
 	"postrider/internal/config"
 	"postrider/internal/db"
-	"postrider/internal/terminal"
 	"postrider/internal/text"
 )
 
@@ -36,14 +35,6 @@ func (a *app) commands() []*cobra.Command {
 		a.checkCommand(),
 		a.demoCommand(),
 		a.versionCommand(),
-	}
-}
-
-// fit makes the help texts of all commands fit 80 columns.
-func fit(c *cobra.Command) {
-	c.Long = terminal.Fill(c.Long, 80)
-	for _, sub := range c.Commands() {
-		fit(sub)
 	}
 }
 

@@ -133,9 +133,9 @@ first run would forward, and stores nothing when that fails; with --no-check it
 does not connect.
 
 Without --host it looks for the IMAP server: large providers are built in, and
-others are found by the DNS (MX, SRV) and by what the domain publishes over HTTPS.
-It sends the domain and nothing else. It shows what it found and asks; where there
-is no terminal, --yes agrees.
+others are found by the DNS (MX, SRV) and by what the domain publishes over
+HTTPS. It sends the domain and nothing else. It shows what it found and asks;
+where there is no terminal, --yes agrees.
 
 Without a password flag it asks for the password on a terminal. The password is
 stored encrypted with the key in secrets.key_file, which is made on first use.
@@ -233,11 +233,11 @@ func (a *app) inboxSetCommand() *cobra.Command {
 		Short: "Change the settings of an inbox",
 		Long: `set changes what is given and leaves the rest as it is. --folder gives the whole
 list: other folders are no longer watched, but keep their registry and their
-cursor. What still waits in them is forwarded; if such a folder was deleted on the
-server, its tasks end as skipped (vanished). --start is for folders that were never
-scanned. The password is kept when host, port, security or username changes; give a
-password flag to change it. --label tenant=acme sets that label and --label tenant=
-removes it; other labels stay.
+cursor. What still waits in them is forwarded; if such a folder was deleted on
+the server, its tasks end as skipped (vanished). --start is for folders that
+were never scanned. The password is kept when host, port, security or username
+changes; give a password flag to change it. --label tenant=acme sets that label
+and --label tenant= removes it; other labels stay.
 
 set does not log in: to test the inbox, postrider inbox check ADDR.
 ` + exitHelp,

@@ -32,9 +32,9 @@ func (a *app) inboxImportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import {FILE.csv | - | --from FORMAT FILE...}",
 		Short: "Add and change inboxes by a file; shows the changes first",
-		Long: `import reads inboxes from a CSV file, or from standard input, shows what it would
-add (+) and change (~), and asks. Then it does everything in one transaction, or
-nothing. It prints all errors of the file with their lines.
+		Long: `import reads inboxes from a CSV file, or from standard input, shows what it
+would add (+) and change (~), and asks. Then it does everything in one
+transaction, or nothing. It prints all errors of the file with their lines.
 
 The first line names the columns, in any order: address, host, port, security,
 username, password, folders (separated by ;), start, description, active (yes or
@@ -44,8 +44,8 @@ host and password. Another empty field means the default for a new inbox, and no
 change for an existing one.
 
 The password is env:NAME, file:PATH, command:PROGRAM ARGUMENT..., oauth:NAME, or
-the password itself, which is stored encrypted. With a command or a password only
-its owner may be able to read the file (mode 0600).
+the password itself, which is stored encrypted. With a command or a password
+only its owner may be able to read the file (mode 0600).
 
 An inbox that exists with the same settings is left alone. With other settings
 it is an error without --update. A cursor never changes.
@@ -247,9 +247,9 @@ func (a *app) inboxExportCommand() *cobra.Command {
 		Use:   "export",
 		Short: "Print all inboxes as a CSV file, without stored passwords",
 		Long: `export prints all inboxes as the CSV file that import reads, sorted by address.
-What stands in place of a password is in it (env:NAME, file:PATH, oauth:NAME, and
-command: with its arguments, which should hold no secret). A password itself is
-not: before another database can import such an inbox, fill in its password.
+What stands in place of a password is in it (env:NAME, file:PATH, oauth:NAME,
+and command: with its arguments, which should hold no secret). A password itself
+is not: before another database can import such an inbox, fill in its password.
 If what is stored for an inbox cannot be read, such as without the key file, the
 exit code is 75.
 ` + exitHelp,

@@ -32,12 +32,13 @@ func (a *app) initCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init [--output FILE]",
 		Short: "Write a first configuration, and test the relay",
-		Long: `init writes a first postrider.yaml, with comments and mode 0600. On a terminal it
-asks what the flags leave open: the sender, the relay, its username and password,
-and who gets the mail. It shows the file and tests the relay (connection, TLS,
-login, sender, recipient; nothing is sent) before it writes. It never replaces a
-file. A password that is typed, or read with --smtp-password-stdin, goes to the
-file ` + relayPasswordFile + ` (mode 0600) beside the configuration.
+		Long: `init writes a first postrider.yaml, with comments and mode 0600. On a terminal
+it asks what the flags leave open: the sender, the relay, its username and
+password, and who gets the mail. It shows the file and tests the relay
+(connection, TLS, login, sender, recipient; nothing is sent) before it writes.
+It never replaces a file. A password that is typed, or read with
+--smtp-password-stdin, goes to the file ` + relayPasswordFile + ` (mode 0600) beside the
+configuration.
 
 Without a terminal it needs --smtp-host, --from and --to, and for a relay that
 wants a login --smtp-username with a password. If the relay fails the test,

@@ -14,9 +14,9 @@ func (a *app) metricsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "metrics",
 		Short: "Print what is known as metrics for Prometheus",
-		Long: `metrics prints the state of all inboxes, and what passes measured, as OpenMetrics
-text. It reads the database and connects to no server. All hosts print the same
-numbers.
+		Long: `metrics prints the state of all inboxes, and what passes measured, as
+OpenMetrics text. It reads the database and connects to no server. All hosts
+print the same numbers.
 
 To have each pass write them for node_exporter, set metrics.textfile in the
 configuration. docs/metrics.md explains each metric.

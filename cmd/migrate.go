@@ -14,9 +14,10 @@ func (a *app) migrateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "migrate [--status]",
 		Short: "Create or upgrade the database schema",
-		Long: `migrate creates the schema, or brings an older one to the version that this binary needs. It is
-safe to run from several hosts at once, and does nothing when there is nothing to do. An SQLite
-file migrates itself; MySQL and MariaDB need this command once after each upgrade.
+		Long: `migrate creates the schema, or brings an older one to the version that this
+binary needs. It is safe to run from several hosts at once, and does nothing
+when there is nothing to do. An SQLite file migrates itself; MySQL and MariaDB
+need this command once after each upgrade.
 
 If an SQLite file was emptied, every other command fails. If you have a backup,
 restore it. Otherwise migrate starts in that file with an empty registry.

@@ -75,7 +75,7 @@ func Commands() *cobra.Command {
 	return (&app{env: func(string) (string, bool) { return "", false }}).tree()
 }
 
-// tree is the root command with all others, and their help texts as they are printed.
+// tree is the root command with all others.
 func (a *app) tree() *cobra.Command {
 	root := a.rootCommand()
 	root.SetIn(a.in)
@@ -100,7 +100,6 @@ func (a *app) tree() *cobra.Command {
 			}
 		}
 	}
-	fit(root)
 	return root
 }
 

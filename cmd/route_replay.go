@@ -40,10 +40,10 @@ what the registry does not have.
 It compares only what routes decide. Duplicates, loops, messages that are too
 large, those that an operator skipped, and those that no run has decided yet are
 counted apart. If a route needs a message that can no longer be read, because it
-is gone from the server or the UIDVALIDITY of its folder has changed, the message
-is counted with the reason. Purged tasks cannot be compared either; replay prints
-an upper limit for their number, because the registry does not keep when they
-were registered.
+is gone from the server or the UIDVALIDITY of its folder has changed, the
+message is counted with the reason. Purged tasks cannot be compared either;
+replay prints an upper limit for their number, because the registry does not
+keep when they were registered.
 
 The table has the first ` + strconv.Itoa(tableLimit) + `, or as many as --limit says. --json prints all, one
 object a line, and the counts in the last.

@@ -123,10 +123,10 @@ const changeHelp = `
 
 Name the tasks by their IDs, or select them with filters: --status, --inbox,
 --label, --route, --older-than; all of them have to match. With filters the
-command counts the tasks and asks; --yes answers for a script, --dry-run only shows
-them. It changes the tasks that it counted, except those that are in another
-state by then. Runs may go on beside it. Stopped half-way, it prints how far it
-came. ` + "`postrider task show ID`" + ` shows who changed a task, and when.
+command counts the tasks and asks; --yes answers for a script, --dry-run only
+shows them. It changes the tasks that it counted, except those that are in
+another state by then. Runs may go on beside it. Stopped half-way, it prints how
+far it came. ` + "`postrider task show ID`" + ` shows who changed a task, and when.
 `
 
 // changeCommand is a command that makes a change; how is read when it runs.

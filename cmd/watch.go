@@ -30,8 +30,8 @@ func (a *app) watchCommand() *cobra.Command {
 		Long: `watch stays up. It holds one connection to each active inbox and forwards what
 arrives within a second, where the server offers IDLE; other servers, and other
 folders than the INBOX, are asked every minute (watch.poll). Everything else is
-as in ` + "`postrider run`" + `: both may run at the same time, on one host or on several. One of
-them scans an inbox, and all of them forward what is due.
+as in ` + "`postrider run`" + `: both may run at the same time, on one host or on several.
+One of them scans an inbox, and all of them forward what is due.
 
 When a server, the relay or the database fails, watch stays up, logs it once,
 and tries again with growing pauses. If the database is away when watch starts,
@@ -45,8 +45,9 @@ changed or disabled are noticed within 15 seconds.
 With --listen it also shows the status page, as ` + "`postrider serve`" + ` does.
 
 SIGTERM, SIGINT and --timeout end it cleanly: messages in flight are finished,
-the rest waits for the next start. A second signal ends it at once: no message is
-lost, but one that is being sent may arrive twice. Under systemd use Type=notify; the watchdog is served.
+the rest waits for the next start. A second signal ends it at once: no message
+is lost, but one that is being sent may arrive twice. Under systemd use
+Type=notify; the watchdog is served.
 
 Examples:
   postrider watch                # until Ctrl-C
