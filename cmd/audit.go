@@ -2,10 +2,8 @@ package cmd
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -15,14 +13,14 @@ import (
 )
 
 type auditOptions struct {
-	inboxes            []string
+	chosen             inboxChoice
 	list, json, repair bool
 }
 
 func (a *app) auditCommand() *cobra.Command {
 	var opts auditOptions
 	c := &cobra.Command{
-		Use:   "audit [--inbox ADDR]... [--list] [--repair] [--json]",
+		Use:   "audit [--inbox ADDR]... [--label L]... [--list] [--repair]",
 		Short: "Prove that every message on the servers is accounted for",
 		Long: `audit compares every message in the watched folders with the registry, and
 every task of the registry with the servers. A message is accounted for when it
@@ -39,7 +37,7 @@ status page shows. Runs may go on beside it.
 --list prints the proof: one line for every message, and for every task whose
 message is gone. --repair registers what is missing, as a run would; the next
 run forwards it, and compares a folder whose UIDs have other messages. Without
---inbox it audits the active inboxes; a disabled inbox can be named.
+--inbox and --label it audits the active inboxes, else disabled ones, too.
 
 Exit code 0: everything is accounted for, or --repair registered it, or no inbox
 is active. 75: messages are missing or have reappeared, tasks were deleted, or
@@ -49,16 +47,20 @@ folder has changed since the last run, or a UID has another message.
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.audit(c.Context(), opts) },
 	}
-	c.Flags().StringArrayVar(&opts.inboxes, "inbox", nil, "only this `ADDR`, may be repeated")
+	opts.chosen.register(a, c)
 	c.Flags().BoolVar(&opts.list, "list", false, "print every message and task; with --json one object a line, and no report")
 	c.Flags().BoolVar(&opts.repair, "repair", false, "register what is missing")
 	c.Flags().BoolVar(&opts.json, "json", false, "print the report as one JSON object")
-	complete(c, "inbox", a.addresses)
 	return c
 }
 
 func (a *app) audit(ctx context.Context, opts auditOptions) error {
-	choose := func(ctx context.Context, s *services) ([]inbox.Inbox, error) { return toAudit(ctx, s, opts) }
+	choose := func(ctx context.Context, s *services) ([]inbox.Inbox, error) {
+		if opts.repair || opts.chosen.Empty() { // only an active one can be repaired
+			return s.inboxes.ActiveOf(ctx, opts.chosen.Selection)
+		}
+		return s.inboxes.Chosen(ctx, opts.chosen.Selection)
+	}
 	return a.compare(ctx, opts.json || opts.list, choose, func(ctx context.Context, s *services, p *pass.Pass, boxes []inbox.Inbox) (func() error, bool) {
 		if len(boxes) == 0 && opts.json {
 			s.log.Warn(nothingToAudit)
@@ -107,16 +109,6 @@ func (a *app) compare(ctx context.Context, quiet bool, choose func(context.Conte
 
 const nothingToAudit = "no inbox is active, so there is nothing to audit; add one with `postrider inbox add ADDR`, " +
 	"enable one with `postrider inbox enable ADDR`, or name a disabled one with --inbox ADDR"
-
-// toAudit are the active inboxes, or those that were named. Only an active one can be repaired.
-func toAudit(ctx context.Context, s *services, opts auditOptions) ([]inbox.Inbox, error) {
-	if opts.repair || len(opts.inboxes) == 0 {
-		return s.inboxes.Active(ctx, opts.inboxes)
-	}
-	boxes, err := s.inboxes.Named(ctx, opts.inboxes)
-	slices.SortFunc(boxes, func(x, y inbox.Inbox) int { return cmp.Compare(x.Address, y.Address) })
-	return boxes, err
-}
 
 // auditLines prints messages, one a line.
 type auditLines struct {

@@ -10,28 +10,6 @@ import (
 	"strings"
 )
 
-// Active lists the active inboxes, or those that are named: a disabled one among them is an
-// *InvalidError.
-func (s *Store) Active(ctx context.Context, named []string) ([]Inbox, error) {
-	if len(named) == 0 {
-		return s.List(ctx, true)
-	}
-	boxes, err := s.Named(ctx, named)
-	if err != nil {
-		return nil, err
-	}
-	for _, in := range boxes {
-		if !in.Active {
-			return nil, disabled(in)
-		}
-	}
-	return boxes, nil
-}
-
-func disabled(in Inbox) error {
-	return &InvalidError{fmt.Errorf("inbox %s is disabled; enable it with `postrider inbox enable %[1]s`", in.Address)}
-}
-
 // Named looks up inboxes by their addresses, each once and in that order, disabled ones too.
 func (s *Store) Named(ctx context.Context, addresses []string) ([]Inbox, error) {
 	var boxes []Inbox
