@@ -1,9 +1,7 @@
 package bounce
 
 import (
-	"net/mail"
 	"strings"
-	"time"
 
 	"postrider/internal/text"
 )
@@ -101,12 +99,3 @@ func mailbox(v string) string {
 
 // short makes one line of a text, of at most 500 characters.
 func short(s string) string { return text.Cut(text.Line(s), maxReply) }
-
-// date is zero for what is not a date, or one that not every database can store.
-func date(v string) time.Time {
-	t, err := mail.ParseDate(v)
-	if t = t.UTC(); err != nil || t.Year() < 1970 || t.Year() > 9999 {
-		return time.Time{}
-	}
-	return t
-}

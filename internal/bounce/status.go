@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"postrider/internal/message"
 	"postrider/internal/text"
 )
 
@@ -43,7 +44,7 @@ func (r *reader) readStatus(s string) {
 func fateOf(g group) (Fate, bool) {
 	f := Fate{
 		Recipient: recipient(g.get("final-recipient")), Original: recipient(g.get("original-recipient")),
-		Remote: host(g.get("remote-mta")), At: date(g.get("last-attempt-date")),
+		Remote: host(g.get("remote-mta")), At: message.ParseDate(g.get("last-attempt-date")),
 	}
 	if f.Recipient == "" {
 		f.Recipient = f.Original

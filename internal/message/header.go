@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"net/mail"
 	"strings"
 	"time"
 )
@@ -141,30 +140,18 @@ func (h Header) Texts(name string) []string {
 	return out
 }
 
-// Date returns the Date field in UTC. It is zero when the field is invalid, or outside of 1970 to
-// 9999, the range that every database can store.
-func (h Header) Date() time.Time { return parseDate(h.Get("Date")) }
+// Date returns the Date field in UTC; zero as for ParseDate.
+func (h Header) Date() time.Time { return ParseDate(h.Get("Date")) }
 
 // Received returns when the last server received the message: the date of the topmost Received
 // field with a valid date (RFC 5321 4.4), in UTC; zero when there is none.
 func (h Header) Received() time.Time {
 	for _, v := range h.Values("Received") {
-		if t := parseDate(strings.TrimSpace(v[strings.LastIndexByte(v, ';')+1:])); !t.IsZero() {
+		if t := ParseDate(strings.TrimSpace(v[strings.LastIndexByte(v, ';')+1:])); !t.IsZero() {
 			return t
 		}
 	}
 	return time.Time{}
-}
-
-func parseDate(s string) time.Time {
-	t, err := time.Parse("Mon, 2 Jan 2006 15:04:05 -0700", s) // nearly all; mail.ParseDate tries much else first
-	if err != nil {
-		t, err = mail.ParseDate(s)
-	}
-	if t = t.UTC(); err != nil || t.Year() < 1970 || t.Year() > 9999 {
-		return time.Time{}
-	}
-	return t
 }
 
 // Has8bit reports whether any field has an octet above 127. Such a field is UTF-8 (RFC 6532) or
