@@ -82,23 +82,7 @@ func addressPattern(s string) (*pattern, error) {
 	case strings.HasPrefix(s, "@"):
 		return nil, fmt.Errorf(`%q matches no address: nothing stands before the @; for all of a domain write "*%s"`, s, s)
 	}
-	p, err := glob(s, foldAddress(s))
-	if err != nil || strings.Contains(s, "@") {
-		return p, err
-	}
-	local, err := glob(s, fold(s)) // it may be about what is before the @
-	if err != nil {
-		return nil, err
-	}
-	whole := p.holds
-	p.holds = func(t text) bool {
-		if whole(t) {
-			return true
-		}
-		t.folded = t.folded[:max(strings.LastIndexByte(t.folded, '@'), 0)]
-		return local.holds(t)
-	}
-	return p, nil
+	return glob(s, foldAddress(s))
 }
 
 // listPattern is a glob for the identifier of a mailing list (RFC 2919 2) if it has a star, else
