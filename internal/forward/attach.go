@@ -62,7 +62,11 @@ func (c *Composer) attached(m *message.Message, o Origin, remark string, encode,
 	}
 	remark = strings.Trim(remark+"; "+why, "; ")
 	boundary := "postrider-" + digest("boundary", o.Inbox, o.TaskID, m.Fingerprint)
-	head := c.composed(m, o, "attach", "Fwd: ") +
+	encoding := ""
+	if eight { // a multipart says what its parts hold (RFC 2045 6.4)
+		encoding = field("Content-Transfer-Encoding", "8bit")
+	}
+	head := c.composed(m, o, "attach", "Fwd: ") + encoding +
 		field("Content-Type", mime.FormatMediaType("multipart/mixed", map[string]string{"boundary": boundary})) + "\r\n" +
 		"--" + boundary + "\r\n" + note + "\r\n--" + boundary + "\r\n" + partHeader(fileName(m), encode, eight) + "\r\n"
 	original := storedPiece(m.Body, 0)

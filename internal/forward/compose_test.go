@@ -83,6 +83,8 @@ func TestComposedHeader(t *testing.T) {
 			"Subject: Fwd: x", "Date: Fri, 20 Nov 2026 10:00:00 +0000", "In-Reply-To: <c@b>", "References: <a@b> <b@b> <c@b>",
 			"Auto-Submitted: auto-generated", "MIME-Version: 1.0",
 		}, []string{"List-Id", "Message-ID: <c@b>", "X-Original"}},
+		{"attach 8-bit content", author + "\r\nGröße\r\n", Attach, []string{"Content-Transfer-Encoding: 8bit"}, nil},
+		{"attach in base64", author + "X-Note: ä\r\n\r\nGröße\r\n", Attach, nil, []string{"Content-Transfer-Encoding"}},
 		{"no subject, no thread", author, Attach, []string{"Subject: Fwd:"}, []string{"In-Reply-To", "References"}},
 	}
 	for _, tt := range tests {
