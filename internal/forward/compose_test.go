@@ -49,6 +49,9 @@ func TestComposedHeader(t *testing.T) {
 		{"raw file name that breaks the grammar", author + "Content-Type: multipart/mixed;\r\n boundary=abc; name=Aktä.pdf\r\n", Rewrite, []string{
 			"Content-Type: multipart/mixed; boundary=abc; name=Akt_.pdf",
 		}, nil},
+		{"raw UTF-8 beside a parameter in another charset", author + "Content-Type: application/pdf; name*=big5''%b6%7d.pdf; x=\"ö\"\r\n", Rewrite, []string{
+			"Content-Type: application/pdf; name*=big5''%b6%7d.pdf; x=\"_\"",
+		}, nil},
 		{"raw UTF-8 in fields for programs", author + "Content-Transfer-Encoding: base64 (ä)\r\nMessage-ID: <ä@b>\r\nDate: Fri, 20 Nov 2026 10:00:00 +0100 (mañana)\r\n", Rewrite, []string{
 			"Content-Transfer-Encoding: base64 (_)", "Message-ID: <_@b>", "Date: Fri, 20 Nov 2026 10:00:00 +0100 (ma_ana)",
 		}, nil},

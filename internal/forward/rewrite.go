@@ -214,10 +214,12 @@ func inASCII(name string, f message.Field, h message.Header) string {
 	case addressFields[f.Name]:
 		return field(name, addressList(f, h))
 	case f.Name == "content-type" || f.Name == "content-disposition":
-		if v, params, err := mime.ParseMediaType(h.TextOf(f)); err == nil {
+		text := h.TextOf(f)
+		v, params, err := mime.ParseMediaType(text)
+		if err == nil && !strings.Contains(text, "*=") { // it drops a parameter in a charset that it does not know
 			return field(name, mime.FormatMediaType(v, params)) // RFC 2231
 		}
-		return field(name, strings.Map(masked, h.TextOf(f))) // the rest is needed to read the body
+		return field(name, strings.Map(masked, text)) // the rest is needed to read the body
 	case !nonASCII(f.Raw):
 		return field(name, spaced(strings.ReplaceAll(value, "><", "> <"))) // as in References
 	case strings.HasPrefix(f.Name, "list-"):
