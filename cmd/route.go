@@ -56,8 +56,8 @@ as if the DNS had not answered.
 
 --show-message prints the message that would go out (to a relay that accepts
 8-bit messages), octet for octet, to standard output, and the rest to standard
-error. A terminal gets a space for each control character. No other command
-shows texts of a message.
+error. For a file it needs --inbox. A terminal gets a space for each control
+character. No other command shows texts of a message.
 ` + exitHelp,
 		Args: func(c *cobra.Command, args []string) error {
 			switch given := c.Flags().Changed("task"); {
@@ -93,6 +93,8 @@ func (o *routeOptions) check(c *cobra.Command) error {
 	switch {
 	case o.json && o.showMessage:
 		return usage(errors.New("--json and --show-message both print to standard output; choose one"))
+	case o.showMessage && o.inbox == "" && !changed("task"):
+		return usage(errors.New("--show-message needs --inbox ADDR, because what goes out names the inbox"))
 	case changed("task") && (changed("inbox") || changed("folder")):
 		return usage(errors.New("--task knows the inbox and the folder; leave out --inbox and --folder"))
 	case changed("task") && o.task < 1:
