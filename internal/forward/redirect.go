@@ -32,7 +32,7 @@ func token(inbox string) string {
 func traces(h message.Header) string {
 	var b strings.Builder
 	for _, v := range h.Values(traceField) {
-		if traceValue.MatchString(v) {
+		if v = spaced(v); traceValue.MatchString(v) { // a relay may have folded it
 			b.WriteString(traceField + ": " + v + "\r\n")
 		}
 	}

@@ -194,6 +194,11 @@ func TestLoopOfSeveralInboxes(t *testing.T) {
 			}
 		}
 	}
+	const folded = "X-Postrider-Trace:\r\n\t0123456789abcdef0123;\r\n\ttask=1\r\n"
+	const want = "\r\nX-Postrider-Trace: 0123456789abcdef0123; task=1\r\n"
+	if got := headerOf(t, compose(t, c, parse(t, folded+plain), Style{Mode: Attach})); !strings.Contains(got, want) {
+		t.Errorf("a trace field that a relay folded is not kept, want %q in:\n%s", want, got)
+	}
 	m := parse(t, "X-Postrider-Trace: =?utf-8?q?=0D=0ABcc:_evil@x.example?=\r\nX-Postrider-Trace: a;\r\n b\r\n"+plain)
 	if got := headerOf(t, compose(t, c, m, Style{Mode: Attach})); strings.Count(got, traceField) != 1 {
 		t.Errorf("a trace field of somebody else's making is kept, want our own alone:\n%s", got)
