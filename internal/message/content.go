@@ -17,7 +17,7 @@ import (
 // Content is the text that a person reads in a message, and the names of its attachments.
 type Content struct {
 	Text          string   // UTF-8: all text parts that are no attachments, joined, without markup
-	Attachments   []string // the decoded file names; attachments without a name are not listed
+	Attachments   []string // the decoded file names: of an attachment none, one, or the two that differ
 	HasAttachment bool
 	Incomplete    string // why there may be more; empty when everything was read
 	Err           error  // the spool could not be read, such as for an error of the disk; nil otherwise
@@ -96,9 +96,7 @@ func (c *contentReader) part(h Header, depth int) {
 	}
 	if p.attached {
 		c.HasAttachment = true
-		if p.name != "" {
-			c.Attachments = append(c.Attachments, p.name)
-		}
+		c.Attachments = append(c.Attachments, p.names...)
 	}
 	if !strings.HasPrefix(p.mediaType, "multipart/") {
 		c.leaf(h, p)

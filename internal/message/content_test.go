@@ -139,6 +139,16 @@ func TestContent(t *testing.T) {
 			Content{HasAttachment: true, Attachments: []string{"Rückstand.pdf"}},
 		},
 		{
+			"two names",
+			parts("Content-Type: application/x; name=a.exe\nContent-Disposition: attachment; filename=a.txt\n\n"),
+			Content{HasAttachment: true, Attachments: []string{"a.txt", "a.exe"}},
+		},
+		{
+			"one name, written twice",
+			parts("Content-Type: application/x; name=\"=?utf-8?q?=C3=A4?=\"\nContent-Disposition: attachment; filename*=utf-8''%C3%A4\n\n"),
+			Content{HasAttachment: true, Attachments: []string{"ä"}},
+		},
+		{
 			"a name in pieces",
 			parts("Content-Disposition: attachment; filename*0*=utf-8''R%C3%BC;\n" +
 				" filename*1=ckstand.pdf\n\n"),

@@ -1,9 +1,11 @@
 package message
 
 import (
+	"cmp"
 	"mime"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -18,8 +20,8 @@ type part struct {
 	mediaType string // lower case; text/plain when the header names none (RFC 2045 5.2)
 	params    map[string]string
 	attached  bool
-	name      string // of the file
-	unclear   bool   // a field exceeds the limits: the type is known, the parameters are not
+	names     []string // of the file; the one in its disposition first
+	unclear   bool     // a field exceeds the limits: the type is known, the parameters are not
 }
 
 // describe reads a part's header. A part is an attachment when its disposition says so (RFC 2183),
@@ -33,15 +35,15 @@ func describe(h Header) part {
 	}
 	how, params := mediaType(disposition)
 	for _, name := range []string{
-		params["filename"], looseName(disposition), p.params["name"], looseName(contentType),
+		cmp.Or(params["filename"], looseName(disposition)), cmp.Or(p.params["name"], looseName(contentType)),
 	} {
-		if p.name == "" {
-			p.name = Header{}.decode(name)
+		if name = (Header{}).decode(name); name != "" && !slices.Contains(p.names, name) {
+			p.names = append(p.names, name)
 		}
 	}
 	inlineText := how == "inline" && strings.HasPrefix(p.mediaType, "text/")
 	whole := p.mediaType == "message/rfc822" || p.mediaType == "message/global"
-	p.attached = how == "attachment" || whole || p.name != "" && !inlineText
+	p.attached = how == "attachment" || whole || len(p.names) > 0 && !inlineText
 	return p
 }
 
