@@ -11,10 +11,13 @@ import (
 // (local@domain), both without control characters.
 type Address struct{ Name, Addr string }
 
-// For fields that the parser rejects: what looks like an address, and an address in angle brackets.
+// For fields that the parser rejects: what looks like an address, and an address in angle brackets,
+// where white space may stand at the @ (RFC 5322 4.4).
+const addressPart = `[^\s<>(),;:"\[\]]+`
+
 var (
-	looksLikeAddress = regexp.MustCompile(`[^\s<>(),;:"\[\]]+@[^\s<>(),;:"\[\]]+`)
-	inAngles         = regexp.MustCompile(`<\s*` + looksLikeAddress.String())
+	looksLikeAddress = regexp.MustCompile(addressPart + "@" + addressPart)
+	inAngles         = regexp.MustCompile(`<\s*` + addressPart + `\s*@\s*` + addressPart)
 )
 
 // Addresses returns the mailboxes of all fields of that name, with groups flattened. For a field
@@ -81,7 +84,7 @@ func guessAddresses(raw string) (out []string) {
 			found = looksLikeAddress.FindAllString(one, -1)
 		}
 		for _, a := range found {
-			out = append(out, strings.Trim(strings.TrimLeft(a, "< \t"), ".'"))
+			out = append(out, strings.Trim(strings.Join(strings.Fields(strings.TrimLeft(a, "<")), ""), ".'"))
 		}
 	}
 	return out

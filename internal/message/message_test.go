@@ -173,6 +173,8 @@ func TestAddresses(t *testing.T) {
 			"=?utf-8?q?judge@court.example?= <a@x.example> .",
 			[]Address{{"", "a@x.example"}},
 		},
+		{"a comment before the @", "Alice <alice(c)@court.example>", []Address{{"", "alice@court.example"}}},
+		{"white space at the @, and an address for a name", "judge@court.example <a @\tx.example>", []Address{{"", "a@x.example"}}},
 		{"none", "nobody", nil},
 		{"an encoded word in quotes", `"=?utf-8?B?5L2g5aW9?=" <a@x.example>`, []Address{{"你好", "a@x.example"}}},
 		{
