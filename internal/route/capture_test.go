@@ -26,6 +26,9 @@ func TestCaptures(t *testing.T) {
 		{"all of it", word, "${c}", "Subject: client a@b.example", "a@b.example"},
 		{"twice", word, "${c}+${c}@x.example", "Subject: client a", "a+a@x.example"},
 		{"full width digits", subject(`/no\. (?P<c>\d+)/`), "${c}@x.example", "Subject: Ｎｏ．　１２", "12@x.example"},
+		{"full width in a word", word, "${c}@x.example", "Subject: client ａ４７", "a47@x.example"},
+		{"a full width comma", word, "${c}@x.example", "Subject: client a，b", "not ','"},
+		{"a second @, in full width", word, "${c}@x.example", "Subject: client a＠b.example", "is not an address"},
 		{
 			"the second of two fields",
 			Match{Header: map[string][]string{"X-C": {`/^c=(?P<c>\w+)$/`}}},

@@ -172,7 +172,8 @@ func (p *pattern) names() []string {
 	return slices.DeleteFunc(slices.Clone(p.re.SubexpNames()), func(s string) bool { return s == "" })
 }
 
-// capture adds what the named groups match in t. Names that have a value keep it.
+// capture adds what the named groups match in t, in NFKC: ４７ becomes 47. Names that have a value
+// keep it.
 func (p *pattern) capture(t text, into map[string]string) {
 	if p.re == nil {
 		return
@@ -183,7 +184,7 @@ func (p *pattern) capture(t text, into map[string]string) {
 	}
 	for i, name := range p.re.SubexpNames() {
 		if name != "" && i < len(groups) && groups[i] != "" && into[name] == "" {
-			into[name] = groups[i]
+			into[name] = norm.NFKC.String(groups[i])
 		}
 	}
 }
