@@ -66,7 +66,7 @@ func readForms(parts []message.Part) (fates []Fate, id string) {
 		if !strings.HasPrefix(p.MediaType, "text/") {
 			continue
 		}
-		s := strings.ReplaceAll(p.Text[:min(len(p.Text), maxForm)], "\r\n", "\n")
+		s := p.Text[:min(len(p.Text), maxForm)]
 		for _, f := range forms {
 			rest, ok := f.after(s)
 			if !ok {

@@ -119,7 +119,7 @@ func (r *reader) readParts(parts []message.Part) {
 
 // readOriginal reads the header of the message that the report is about.
 func (r *reader) readOriginal(s string) {
-	header, _, _ := strings.Cut(strings.ReplaceAll(s[:min(len(s), maxHeader)], "\r\n", "\n"), "\n\n")
+	header, _, _ := strings.Cut(s[:min(len(s), maxHeader)], "\n\n")
 	for _, g := range groups(header) {
 		if id := g.get("message-id"); r.MessageID == "" {
 			r.MessageID = short(id)

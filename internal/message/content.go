@@ -16,7 +16,7 @@ import (
 
 // Content is the text that a person reads in a message, and the names of its attachments.
 type Content struct {
-	Text          string   // UTF-8: all text parts that are no attachments, joined, without markup
+	Text          string   // UTF-8, with LF between lines: all text parts that are no attachments, without markup
 	Attachments   []string // the decoded file names: of an attachment none, one, or the two that differ
 	HasAttachment bool
 	Incomplete    string // why there may be more; empty when everything was read
@@ -225,9 +225,13 @@ func (c *contentReader) add(s string) {
 		}
 		s = s[:room]
 	}
-	if s != "" {
-		c.text.WriteString(s + "\n")
+	switch {
+	case s == "":
+		return
+	case c.text.Len() > 0:
+		c.text.WriteByte('\n')
 	}
+	c.text.WriteString(s)
 }
 
 // decode converts a part's octets to text. HTML without a charset parameter may name its charset in
@@ -266,5 +270,5 @@ func looksRight(octets []byte, label string) bool {
 }
 
 // invisible removes characters that senders put between letters to hyphenate, or to hide words from
-// filters.
-var invisible = strings.NewReplacer("\u00ad", "", "\u200b", "", "\u2060", "", "\ufeff", "", "\x00", "")
+// filters, and the CR of line ends.
+var invisible = strings.NewReplacer("\r\n", "\n", "\u00ad", "", "\u200b", "", "\u2060", "", "\ufeff", "", "\x00", "")

@@ -24,31 +24,31 @@ func TestContent(t *testing.T) {
 		name, raw string
 		want      Content
 	}{
-		{"plain", lines("Subject: x\n\nThe hearing\nis on Monday."), Content{Text: "The hearing\r\nis on Monday.\n"}},
+		{"plain", lines("Subject: x\n\nThe hearing\nis on Monday."), Content{Text: "The hearing\nis on Monday."}},
 		{"no body", "Subject: x\r\n\r\n", Content{}},
-		{"no header", "\r\nhearing", Content{Text: "hearing\n"}},
-		{"a mbox line on top", lines("From a@x Mon Jan 1\nContent-Type: text/html\n\n<b>x</b>"), Content{Text: "x\n"}},
+		{"no header", "\r\nhearing", Content{Text: "hearing"}},
+		{"a mbox line on top", lines("From a@x Mon Jan 1\nContent-Type: text/html\n\n<b>x</b>"), Content{Text: "x"}},
 		{
 			"quoted-printable",
 			lines("Content-Transfer-Encoding: quoted-printable\nContent-Type: text/plain; charset=utf-8\n\n" +
 				"M=C3=BCn=\nchen"),
-			Content{Text: "München\n"},
+			Content{Text: "München"},
 		},
 		{
 			"base64",
 			lines("Content-Transfer-Encoding: Base64\nContent-Type: text/plain; charset=utf-8\n\naGVh\ncmluZw==\n"),
-			Content{Text: "hearing\n"},
+			Content{Text: "hearing"},
 		},
 		{
 			"a transfer encoding with a semicolon",
 			lines("Content-Transfer-Encoding: base64 ;\nContent-Type: text/plain; charset=utf-8\n\naGVh\ncmluZw==\n"),
-			Content{Text: "hearing\n"},
+			Content{Text: "hearing"},
 		},
 		{
 			"comments in the fields",
 			lines("Content-Transfer-Encoding: (x) base64 (y)\n" +
 				"Content-Type: (x) text/html (y); charset=utf-8 (z)\n\naGVh\ncmluZw==\n"),
-			Content{Text: "hearing\n"},
+			Content{Text: "hearing"},
 		},
 		{
 			"parts below a comment",
@@ -56,81 +56,81 @@ func TestContent(t *testing.T) {
 				"Content-Type: application/x; name=copy(1).pdf\n\n--b--"),
 			Content{HasAttachment: true, Attachments: []string{"copy(1).pdf"}},
 		},
-		{"latin-2", "Content-Type: text/plain; charset=iso-8859-2\r\n\r\n\xa3\xf3d\xbc", Content{Text: "Łódź\n"}},
-		{"gb18030", "Content-Type: text/plain; charset=gb18030\r\n\r\n\xc4\xe3\xba\xc3", Content{Text: "你好\n"}},
+		{"latin-2", "Content-Type: text/plain; charset=iso-8859-2\r\n\r\n\xa3\xf3d\xbc", Content{Text: "Łódź"}},
+		{"gb18030", "Content-Type: text/plain; charset=gb18030\r\n\r\n\xc4\xe3\xba\xc3", Content{Text: "你好"}},
 		{
 			"iso-2022-jp",
 			lines("Content-Type: text/plain; charset=iso-2022-jp\nContent-Transfer-Encoding: base64\n\n" + japanese),
-			Content{Text: "期日呼出状\n"},
+			Content{Text: "期日呼出状"},
 		},
-		{"iso-2022-jp that is not declared", "Subject: x\r\n\r\n\x1b$B4|F|8F=P>u\x1b(B", Content{Text: "期日呼出状\n"}},
+		{"iso-2022-jp that is not declared", "Subject: x\r\n\r\n\x1b$B4|F|8F=P>u\x1b(B", Content{Text: "期日呼出状"}},
 		{
 			"ASCII that is UTF-8", "Content-Type: text/plain; charset=us-ascii\r\n\r\nMünchen",
-			Content{Text: "München\n"},
+			Content{Text: "München"},
 		},
 		{
 			"ASCII that is Windows-1252", "Content-Type: text/plain; charset=us-ascii\r\n\r\nM\xfcnchen",
-			Content{Text: "München\n"},
+			Content{Text: "München"},
 		},
-		{"unknown charset", "Content-Type: text/plain; charset=x-none\r\n\r\nMünchen", Content{Text: "München\n"}},
-		{"cp950", "Content-Type: text/plain; charset=CP950\r\n\r\n\xa4\xa4\xa4\xe5", Content{Text: "中文\n"}},
-		{"cp949", "Content-Type: text/plain; charset=cp949\r\n\r\n\xb0\xa1", Content{Text: "가\n"}},
-		{"cp932", "Content-Type: text/plain; charset=cp932\r\n\r\n\x8a\x4a\x92\xec", Content{Text: "開廷\n"}},
+		{"unknown charset", "Content-Type: text/plain; charset=x-none\r\n\r\nMünchen", Content{Text: "München"}},
+		{"cp950", "Content-Type: text/plain; charset=CP950\r\n\r\n\xa4\xa4\xa4\xe5", Content{Text: "中文"}},
+		{"cp949", "Content-Type: text/plain; charset=cp949\r\n\r\n\xb0\xa1", Content{Text: "가"}},
+		{"cp932", "Content-Type: text/plain; charset=cp932\r\n\r\n\x8a\x4a\x92\xec", Content{Text: "開廷"}},
 		{
 			"ISO-2022-JP of Windows", "Content-Type: text/plain; charset=iso-2022-jp-ms\r\n\r\n\x1b$B3+Dn\x1b(B",
-			Content{Text: "開廷\n"},
+			Content{Text: "開廷"},
 		},
-		{"cp50221", "Content-Type: text/plain; charset=cp50221\r\n\r\n\x1b$B3+Dn\x1b(B", Content{Text: "開廷\n"}},
+		{"cp50221", "Content-Type: text/plain; charset=cp50221\r\n\r\n\x1b$B3+Dn\x1b(B", Content{Text: "開廷"}},
 		{
 			"what cron writes in the C locale", "Content-Type: text/plain; charset=ANSI_X3.4-1968\r\n\r\nMünchen",
-			Content{Text: "München\n"},
+			Content{Text: "München"},
 		},
-		{"unknown-8bit", "Content-Type: text/plain; charset=unknown-8bit\r\n\r\nM\xfcnchen", Content{Text: "München\n"}},
-		{"latin-1", "Content-Type: text/plain; charset=latin-1\r\n\r\nM\xfcnchen \x81", Content{Text: "München \u0081\n"}},
-		{"ISO8859_1", "Content-Type: text/plain; charset=ISO8859_1\r\n\r\nM\xfcnchen", Content{Text: "München\n"}},
+		{"unknown-8bit", "Content-Type: text/plain; charset=unknown-8bit\r\n\r\nM\xfcnchen", Content{Text: "München"}},
+		{"latin-1", "Content-Type: text/plain; charset=latin-1\r\n\r\nM\xfcnchen \x81", Content{Text: "München \u0081"}},
+		{"ISO8859_1", "Content-Type: text/plain; charset=ISO8859_1\r\n\r\nM\xfcnchen", Content{Text: "München"}},
 		{
 			"unknown charset, and no UTF-8", "Content-Type: text/plain; charset=x-none\r\n\r\nM\xfcnchen",
-			Content{Text: "München\n", Incomplete: `its charset "x-none" is not known`},
+			Content{Text: "München", Incomplete: `its charset "x-none" is not known`},
 		},
 		{
 			"no valid UTF-8", "Content-Type: text/plain; charset=UTF-8\r\n\r\nM\xfcnchen",
-			Content{Text: "München\n"},
+			Content{Text: "München"},
 		},
 		{
 			"utf-7", "Content-Type: text/plain; charset=utf-7\r\n\r\nM+APw-nchen",
-			Content{Text: "M+APw-nchen\n", Incomplete: `its charset "utf-7" is not known`},
+			Content{Text: "M+APw-nchen", Incomplete: `its charset "utf-7" is not known`},
 		},
-		{"utf-7 that is ASCII", "Content-Type: text/plain; charset=utf-7\r\n\r\nhearing", Content{Text: "hearing\n"}},
+		{"utf-7 that is ASCII", "Content-Type: text/plain; charset=utf-7\r\n\r\nhearing", Content{Text: "hearing"}},
 		{
 			"iso-2022-kr", "Content-Type: text/plain; charset=iso-2022-kr\r\n\r\n\x1b$)C\x0e0!\x0f",
-			Content{Text: "\x1b$)C\x0e0!\x0f\n", Incomplete: `its charset "iso-2022-kr" is not known`},
+			Content{Text: "\x1b$)C\x0e0!\x0f", Incomplete: `its charset "iso-2022-kr" is not known`},
 		},
 		{
 			"charset inside HTML", "Content-Type: text/html\r\n\r\n<meta charset=gbk><p>\xc4\xe3\xba\xc3",
-			Content{Text: "你好\n"},
+			Content{Text: "你好"},
 		},
 		{
 			"HTML",
 			lines("Content-Type: text/html; charset=utf-8\n\n<html><head><title>no</title><style>p{}</style></head>" +
 				"<body><p>The hea<b>ring</b> &amp; more</p><script>no()</script><td>a<td>b<br>c<!-- no --></body>"),
-			Content{Text: "The hearing & more\n\na\nb\nc\n"},
+			Content{Text: "The hearing & more\n\na\nb\nc"},
 		},
 		{
 			"HTML that ends too early", "Content-Type: text/html\r\n\r\n<p>hearing <a href='x",
-			Content{Text: "hearing\n"},
+			Content{Text: "hearing"},
 		},
 		{
 			"invisible characters in a word", "Content-Type: text/html; charset=utf-8\r\n\r\nhea&shy;ri\u200bng",
-			Content{Text: "hearing\n"},
+			Content{Text: "hearing"},
 		},
 		{
 			"two parts", parts("Content-Type: text/plain\n\none", "Content-Type: text/html\n\n<p>two"),
-			Content{Text: "one\ntwo\n"},
+			Content{Text: "one\ntwo"},
 		},
 		{
 			"the text of an attachment is not the body",
 			parts("\nbody", "Content-Disposition: attachment; filename=a.txt\n\nno"),
-			Content{Text: "body\n", HasAttachment: true, Attachments: []string{"a.txt"}},
+			Content{Text: "body", HasAttachment: true, Attachments: []string{"a.txt"}},
 		},
 		{"an attachment without a name", parts("Content-Disposition: attachment\n\nno"), Content{HasAttachment: true}},
 		{
@@ -175,7 +175,7 @@ func TestContent(t *testing.T) {
 		{
 			"an attached message without a name",
 			parts("\nbody", "Content-Type: Message/RFC822\nContent-Disposition: inline\n\nSubject: x\n\nno"),
-			Content{Text: "body\n", HasAttachment: true},
+			Content{Text: "body", HasAttachment: true},
 		},
 		{
 			"a report is no attached message", parts("Content-Type: message/delivery-status\n\nReporting-MTA: dns; x"),
@@ -189,7 +189,7 @@ func TestContent(t *testing.T) {
 		{
 			"the last boundary is missing",
 			lines("Content-Type: multipart/mixed; boundary=b\n\n--b\n\none\n--b\n\ntwo"),
-			Content{Text: "one\ntwo\n"},
+			Content{Text: "one\ntwo"},
 		},
 		{
 			"no boundary", lines("Content-Type: multipart/mixed\n\n--b\n\none"),
@@ -208,30 +208,30 @@ func TestContent(t *testing.T) {
 		},
 		{
 			"broken base64", lines("Content-Transfer-Encoding: base64\n\naGVh*cmlu"),
-			Content{Text: "hearin\n", Incomplete: "its text is not encoded properly: \"*\" is not allowed in base64"},
+			Content{Text: "hearin", Incomplete: "its text is not encoded properly: \"*\" is not allowed in base64"},
 		},
 		{
 			"base64 in several pieces",
 			lines("Content-Transfer-Encoding: base64\n\naGVh\ncmluZw==\nIG9uIA==\nTW9uZGF5\n"),
-			Content{Text: "hearing on Monday\n"},
+			Content{Text: "hearing on Monday"},
 		},
 		{
 			"control characters in quoted-printable",
 			lines("Content-Transfer-Encoding: quoted-printable\nContent-Type: text/plain; charset=iso-8859-1\n\n" +
 				"hea\x01r\xefng=FC"),
-			Content{Text: "hearïngü\n"},
+			Content{Text: "hearïngü"},
 		},
 		{
 			"careless quoted-printable", lines("Content-Transfer-Encoding: quoted-printable\n\nhea=ZZ ring"),
-			Content{Text: "hea=ZZ ring\n"},
+			Content{Text: "hea=ZZ ring"},
 		},
 		{
 			"a part whose header is none", parts("\none", "no header: \x00\nthis neither\n\ntwo"),
-			Content{Text: "one\n", Incomplete: "its parts cannot be separated"},
+			Content{Text: "one", Incomplete: "its parts cannot be separated"},
 		},
 		{
 			"too many parts", parts(strings.Split(strings.Repeat(",\nx", 2000)[1:], ",")...),
-			Content{Text: strings.Repeat("x\n", 999), Incomplete: "it has more than 1,000 parts"},
+			Content{Text: strings.Repeat("x\n", 998) + "x", Incomplete: "it has more than 1,000 parts"},
 		},
 	}
 	for _, tt := range tests {
@@ -266,7 +266,7 @@ func TestFaultyContentType(t *testing.T) {
 		{`multipart/mixed; type="x" boundary="b"`, "b"},
 	} {
 		raw := "Content-Type: " + tt.field + lines("\n\n--"+tt.boundary+"\n\none\n--"+tt.boundary+"--\n")
-		if c := parse(t, raw).Content(t.Context()); c.Text != "one\n" || c.Incomplete != "" {
+		if c := parse(t, raw).Content(t.Context()); c.Text != "one" || c.Incomplete != "" {
 			t.Errorf("Content-Type: %s: the content is %q, incomplete: %q; want the part, complete", tt.field, c.Text, c.Incomplete)
 		}
 	}
@@ -276,7 +276,7 @@ func TestFaultyContentType(t *testing.T) {
 		"text/plain charset=big5", "text/plain; charset=big5; charset=utf-8",
 	} {
 		raw := "Content-Type: " + field + "\r\n\r\n\xa7A\xa6n"
-		if c := parse(t, raw).Content(t.Context()); c.Text != "你好\n" {
+		if c := parse(t, raw).Content(t.Context()); c.Text != "你好" {
 			t.Errorf("Content-Type: %s: the text is %q, want 你好", field, c.Text)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 type Part struct {
 	MediaType string            // lower case; text/plain when the part names none
 	Params    map[string]string // of the media type; their names are lower case
-	Text      string            // decoded to UTF-8, without the markup of HTML; at most 1 MiB
+	Text      string            // UTF-8, with LF between lines, without the markup of HTML; at most 1 MiB
 }
 
 // maxPart is how much of a part Parts reads, in octets before they are decoded.

@@ -25,6 +25,7 @@ func TestCaptures(t *testing.T) {
 		{"a domain", word, "desk@${c}.example", "Subject: client smith", "desk@smith.example"},
 		{"all of it", word, "${c}", "Subject: client a@b.example", "a@b.example"},
 		{"twice", word, "${c}+${c}@x.example", "Subject: client a", "a+a@x.example"},
+		{"the rest of a line", Match{Body: []string{`/case: (?P<c>.+)/`}}, "${c}@x.example", "Subject: x\n\nCase: A-12\nBye\n", "A-12@x.example"},
 		{"full width digits", subject(`/no\. (?P<c>\d+)/`), "${c}@x.example", "Subject: Ｎｏ．　１２", "12@x.example"},
 		{"full width in a word", word, "${c}@x.example", "Subject: client ａ４７", "a47@x.example"},
 		{"a full width comma", word, "${c}@x.example", "Subject: client a，b", "not ','"},

@@ -36,6 +36,8 @@ func TestConditions(t *testing.T) {
 			Match{Body: []string{`/(?m)^on/`}},
 			"Subject: x\n\nThe hearing\non Monday", true,
 		},
+		{"body, regexp of a whole line", Match{Body: []string{`/(?m)^on Monday$/`}}, "Subject: x\n\nThe hearing\non Monday\nat ten", true},
+		{"body, regexp at the end", Match{Body: []string{`/Monday$/`}}, "Subject: x\n\nThe hearing\non Monday\n\n", true},
 		{
 			"body, long, regexp",
 			Match{Body: []string{`/case (no\.|number) \d+ [a-z]/`}},
@@ -190,6 +192,11 @@ func TestConditions(t *testing.T) {
 		{"when, a field", Match{When: `int(header("X-Score")) > 5`}, "X-Score: 7", true},
 		{"when, all fields", Match{When: `len(headers("Received")) == 2`}, "Received: a\nReceived: b", true},
 		{"when, body", Match{When: `lower(body) contains "hearing"`}, "Subject: x\n\nHearing", true},
+		{
+			"when, lines of the body",
+			Match{When: `any(split(body, "\n"), # == "Case: A-12") and body endsWith "bye"`},
+			"Subject: x\n\nCase: A-12\nbye\n", true,
+		},
 		{
 			"when, attachments",
 			Match{When: `any(attachments, # matches "(?i)\\.pdf$") and has_attachment`},
