@@ -1,6 +1,7 @@
 package message
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/base64"
@@ -183,7 +184,8 @@ func transferDecode(octets []byte, encoding string) ([]byte, error) {
 	case "quoted-printable":
 		// The decoder would stop at a control character.
 		octets = slices.DeleteFunc(octets, func(c byte) bool { return c < ' ' && bytes.IndexByte(space, c) < 0 })
-		return io.ReadAll(quotedprintable.NewReader(bytes.NewReader(octets)))
+		// Its buffer has to hold the longest line.
+		return io.ReadAll(quotedprintable.NewReader(bufio.NewReaderSize(bytes.NewReader(octets), len(octets)+1)))
 	}
 	return octets, nil
 }

@@ -222,6 +222,11 @@ func TestContent(t *testing.T) {
 			Content{Text: "hearïngü"},
 		},
 		{
+			"a long line in quoted-printable",
+			lines("Content-Transfer-Encoding: quoted-printable\n\n" + strings.Repeat("word ", 1000) + "hea=72ing\nMonday"),
+			Content{Text: strings.Repeat("word ", 1000) + "hearing\nMonday"},
+		},
+		{
 			"careless quoted-printable", lines("Content-Transfer-Encoding: quoted-printable\n\nhea=ZZ ring"),
 			Content{Text: "hea=ZZ ring"},
 		},
