@@ -93,6 +93,10 @@ func TestContent(t *testing.T) {
 			Content{Text: "München", Incomplete: `its charset "x-none" is not known`},
 		},
 		{
+			"UTF-8 with an octet that is none", "Content-Type: text/plain; charset=UTF-8\r\n\r\n開廷 \xe9",
+			Content{Text: "開廷 \uFFFD"},
+		},
+		{
 			"no valid UTF-8", "Content-Type: text/plain; charset=UTF-8\r\n\r\nM\xfcnchen",
 			Content{Text: "München"},
 		},

@@ -120,13 +120,14 @@ func charsetOf(label string) string {
 	return cmp.Or(aliases[label], label)
 }
 
-// fromCharset decodes b. It fails if the charset is not known, or if b is not valid in it.
+// fromCharset decodes b. It fails if the charset is not known, or if b is not valid in it; a few octets
+// that are not UTF-8 become U+FFFD.
 func fromCharset(b []byte, label string) (s string, ok bool) {
 	switch label = charsetOf(label); label {
 	case "":
 		return "", len(b) == 0
 	case "utf-8", "utf8":
-		return string(b), utf8.Valid(b)
+		return strings.ToValidUTF8(string(b), "\uFFFD"), mostlyUTF8(b)
 	case "us-ascii":
 		return string(b), !has8bit(b)
 	}
@@ -138,6 +139,22 @@ func fromCharset(b []byte, label string) (s string, ok bool) {
 	s = string(out)
 	// For some charsets, such as iso-2022-kr, all that comes out is this.
 	return s, err == nil && utf8.ValidString(s) && s != "\uFFFD"
+}
+
+// mostlyUTF8 reports whether b is UTF-8, or has more characters of several octets than octets that are
+// none, as text that a program has cut.
+func mostlyUTF8(b []byte) bool {
+	characters, invalid := 0, 0
+	for len(b) > 0 {
+		r, size := utf8.DecodeRune(b)
+		switch b = b[size:]; {
+		case size > 1:
+			characters++
+		case r == utf8.RuneError:
+			invalid++
+		}
+	}
+	return invalid == 0 || characters > invalid
 }
 
 // withoutControls removes control characters and nothing else: routes compare what it returns.
