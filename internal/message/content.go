@@ -20,7 +20,8 @@ type Content struct {
 	Text          string   // UTF-8, with LF between lines: all text parts that are no attachments, without markup
 	Attachments   []string // the decoded file names: of an attachment none, one, or the two that differ
 	HasAttachment bool
-	Incomplete    string // why there may be more; empty when everything was read
+	Incomplete    string // why there may be more parts; empty when all were found
+	Unread        string // why there may be other text in the parts that were found; empty when all was read
 	Err           error  // the spool could not be read, such as for an error of the disk; nil otherwise
 }
 
@@ -86,6 +87,12 @@ func (c *contentReader) incomplete(why string) {
 	}
 }
 
+func (c *contentReader) unread(why string) {
+	if c.Unread == "" {
+		c.Unread = why
+	}
+}
+
 func (c *contentReader) part(h Header, depth int) {
 	if c.parts++; c.parts > MaxParts {
 		c.incomplete("it has more than 1,000 parts")
@@ -111,7 +118,7 @@ func (c *contentReader) readLeaf(h Header, p part) {
 	if !p.attached && strings.HasPrefix(p.mediaType, "text/") {
 		octets, whole := c.octets(c.raw)
 		if !whole {
-			c.incomplete("its text is larger than 4 MiB")
+			c.unread("its text is larger than 4 MiB")
 		}
 		c.add(c.decoded(h, p, octets))
 	}
@@ -163,11 +170,11 @@ func (c *contentReader) octets(most int) (octets []byte, whole bool) {
 func (c *contentReader) decoded(h Header, p part, octets []byte) string {
 	octets, err := transferDecode(octets, h.Get("Content-Transfer-Encoding"))
 	if err != nil {
-		c.incomplete("its text is not encoded properly: " + withoutControls(err.Error()))
+		c.unread("its text is not encoded properly: " + withoutControls(err.Error()))
 	}
 	text, unknown := p.decode(octets)
 	if unknown != "" {
-		c.incomplete(fmt.Sprintf("its charset %q is not known", unknown[:min(len(unknown), maxLabel)]))
+		c.unread(fmt.Sprintf("its charset %q is not known", unknown[:min(len(unknown), maxLabel)]))
 	}
 	return text
 }
@@ -221,7 +228,7 @@ func base64Decode(octets []byte) (out []byte, err error) {
 // add appends the text of one part.
 func (c *contentReader) add(s string) {
 	if room := maxText - c.text.Len() - 1; len(s) > room {
-		c.incomplete("its text is longer than 512 KiB")
+		c.unread("its text is longer than 512 KiB")
 		for room = max(room, 0); room > 0 && !utf8.RuneStart(s[room]); room-- {
 			continue
 		}

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"reflect"
@@ -74,6 +75,8 @@ func TestContent(t *testing.T) {
 		},
 		{"unknown charset", "Content-Type: text/plain; charset=x-none\r\n\r\nMünchen", Content{Text: "München"}},
 		{"cp950", "Content-Type: text/plain; charset=CP950\r\n\r\n\xa4\xa4\xa4\xe5", Content{Text: "中文"}},
+		{"ms950", "Content-Type: text/plain; charset=MS950\r\n\r\n\xa4\xa4\xa4\xe5", Content{Text: "中文"}},
+		{"ms936", "Content-Type: text/plain; charset=ms936\r\n\r\n\xd6\xd0\xce\xc4", Content{Text: "中文"}},
 		{"cp949", "Content-Type: text/plain; charset=cp949\r\n\r\n\xb0\xa1", Content{Text: "가"}},
 		{"cp932", "Content-Type: text/plain; charset=cp932\r\n\r\n\x8a\x4a\x92\xec", Content{Text: "開廷"}},
 		{
@@ -90,7 +93,7 @@ func TestContent(t *testing.T) {
 		{"ISO8859_1", "Content-Type: text/plain; charset=ISO8859_1\r\n\r\nM\xfcnchen", Content{Text: "München"}},
 		{
 			"unknown charset, and no UTF-8", "Content-Type: text/plain; charset=x-none\r\n\r\nM\xfcnchen",
-			Content{Text: "München", Incomplete: `its charset "x-none" is not known`},
+			Content{Text: "München", Unread: `its charset "x-none" is not known`},
 		},
 		{
 			"UTF-8 with an octet that is none", "Content-Type: text/plain; charset=UTF-8\r\n\r\n開廷 \xe9",
@@ -102,12 +105,12 @@ func TestContent(t *testing.T) {
 		},
 		{
 			"utf-7", "Content-Type: text/plain; charset=utf-7\r\n\r\nM+APw-nchen",
-			Content{Text: "M+APw-nchen", Incomplete: `its charset "utf-7" is not known`},
+			Content{Text: "M+APw-nchen", Unread: `its charset "utf-7" is not known`},
 		},
 		{"utf-7 that is ASCII", "Content-Type: text/plain; charset=utf-7\r\n\r\nhearing", Content{Text: "hearing"}},
 		{
 			"iso-2022-kr", "Content-Type: text/plain; charset=iso-2022-kr\r\n\r\n\x1b$)C\x0e0!\x0f",
-			Content{Text: "\x1b$)C\x0e0!\x0f", Incomplete: `its charset "iso-2022-kr" is not known`},
+			Content{Text: "\x1b$)C\x0e0!\x0f", Unread: `its charset "iso-2022-kr" is not known`},
 		},
 		{
 			"charset inside HTML", "Content-Type: text/html\r\n\r\n<meta charset=gbk><p>\xc4\xe3\xba\xc3",
@@ -212,7 +215,7 @@ func TestContent(t *testing.T) {
 		},
 		{
 			"broken base64", lines("Content-Transfer-Encoding: base64\n\naGVh*cmlu"),
-			Content{Text: "hearin", Incomplete: "its text is not encoded properly: \"*\" is not allowed in base64"},
+			Content{Text: "hearin", Unread: "its text is not encoded properly: \"*\" is not allowed in base64"},
 		},
 		{
 			"base64 in several pieces",
@@ -292,7 +295,7 @@ func TestFaultyContentType(t *testing.T) {
 }
 
 // TestContentIsBounded checks that the content of a hostile message is cut at the limits, and
-// reported as incomplete.
+// that this is reported.
 func TestContentIsBounded(t *testing.T) {
 	for want, raw := range map[string]string{
 		"its text is longer than 512 KiB": "Content-Type: text/plain; charset=utf-8\r\n\r\n" +
@@ -302,10 +305,10 @@ func TestContentIsBounded(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			c := parse(t, raw).Content(t.Context())
-			if c.Incomplete != want || len(c.Text) > maxText || !utf8.ValidString(c.Text) {
-				t.Errorf("Content has %d octets (valid UTF-8: %v), Incomplete = %q; "+
+			if why := cmp.Or(c.Incomplete, c.Unread); why != want || len(c.Text) > maxText || !utf8.ValidString(c.Text) {
+				t.Errorf("Content has %d octets (valid UTF-8: %v), incomplete or unread because %q; "+
 					"want at most %d octets of UTF-8, and %q",
-					len(c.Text), utf8.ValidString(c.Text), c.Incomplete, maxText, want)
+					len(c.Text), utf8.ValidString(c.Text), why, maxText, want)
 			}
 		})
 	}
@@ -317,7 +320,7 @@ func TestContentThatGrows(t *testing.T) {
 	const text = "Content-Type: text/plain; charset=windows-1252\r\n"
 	for name, tt := range map[string]struct {
 		raw  string
-		want string // why it is incomplete
+		want string // why not all is read
 	}{
 		"one octet is three": {
 			text + "\r\n" + strings.Repeat("\x80", 400<<10),
@@ -340,11 +343,11 @@ func TestContentThatGrows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := parse(t, tt.raw).Content(t.Context())
-			if c.Incomplete != tt.want || len(c.Text) > maxText || !utf8.ValidString(c.Text) || tt.want == "" &&
+			if c.Unread != tt.want || len(c.Text) > maxText || !utf8.ValidString(c.Text) || tt.want == "" &&
 				!strings.HasPrefix(c.Text, "hearing") {
-				t.Errorf("Content has %d octets (valid UTF-8: %v), Incomplete = %q; "+
+				t.Errorf("Content has %d octets (valid UTF-8: %v), Unread = %q; "+
 					"want at most %d octets of UTF-8, and %q",
-					len(c.Text), utf8.ValidString(c.Text), c.Incomplete, maxText, tt.want)
+					len(c.Text), utf8.ValidString(c.Text), c.Unread, maxText, tt.want)
 			}
 		})
 	}

@@ -104,7 +104,7 @@ func checkContent(t *testing.T, c Content) {
 		t.Errorf("%d octets of text, valid UTF-8: %v; want UTF-8 of at most %d",
 			len(c.Text), utf8.ValidString(c.Text), maxText)
 	}
-	for _, name := range append(c.Attachments, c.Incomplete) {
+	for _, name := range append(c.Attachments, c.Incomplete, c.Unread) {
 		checkOneLine(t, "Content", name)
 	}
 }

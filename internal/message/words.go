@@ -109,6 +109,8 @@ var aliases = map[string]string{
 	"cp932":          "windows-31j",
 	"cp949":          "euc-kr",
 	"cp950":          "big5",
+	"ms950":          "big5", // the names in Java
+	"ms936":          "gbk",
 	"iso-2022-jp-ms": "iso-2022-jp",
 	"cp50220":        "iso-2022-jp",
 	"cp50221":        "iso-2022-jp",

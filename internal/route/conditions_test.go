@@ -281,7 +281,11 @@ func TestConditions(t *testing.T) {
 // counts.
 func TestUndecided(t *testing.T) {
 	yes := true
-	const broken = "Content-Type: multipart/mixed; boundary=b\n\n--b\n\nseen\n--b\nno header\n\nhidden\n--b--\n"
+	const (
+		broken  = "Content-Type: multipart/mixed; boundary=b\n\n--b\n\nseen\n--b\nno header\n\nhidden\n--b--\n"
+		strange = "Content-Type: text/plain; charset=x-none\n\nseen \xe9"
+	)
+	no := false
 	tests := []struct {
 		name  string
 		match Match
@@ -322,6 +326,17 @@ func TestUndecided(t *testing.T) {
 		},
 		{"has_attachment", Match{HasAttachment: &yes}, broken, false, "has_attachment is undecided"},
 		{"when", Match{When: `body contains "seen"`}, broken, false, "when is undecided: its parts"},
+		{
+			"has_attachment, found",
+			Match{HasAttachment: &yes},
+			strings.Replace(broken, "\n\nseen", "\nContent-Disposition: attachment\n\nseen", 1), true, "matched",
+		},
+		{"has_attachment, beside text in a strange charset", Match{HasAttachment: &no}, strange, true, "matched"},
+		{"attachment, beside such text", Match{Not: &Match{Attachment: []string{"*.exe"}}}, strange, true, "matched"},
+		{"when, attachments beside such text", Match{When: "not has_attachment"}, strange, true, "matched"},
+		{"when, such text", Match{When: `body contains "seen"`}, strange, false, "when is undecided: its charset"},
+		{"body, such text", Match{Not: &Match{Body: []string{"x"}}}, strange, false, "not is undecided"},
+		{"body, found in such text", Match{Body: []string{"seen"}}, strange, true, "matched"},
 		{
 			"too long",
 			Match{Not: &Match{Body: []string{"x"}}},

@@ -40,8 +40,8 @@ func (m Mention) String() string {
 // more.
 var places = map[string]func(*view) ([]text, string){
 	"subject":    func(v *view) ([]text, string) { return v.text("Subject"), "" },
-	"body":       func(v *view) ([]text, string) { return v.body(), v.content().Incomplete },
-	"attachment": func(v *view) ([]text, string) { return spaced(v.attachments()), v.content().Incomplete },
+	"body":       func(v *view) ([]text, string) { return v.body(), v.unread() },
+	"attachment": func(v *view) ([]text, string) { return spaced(v.attachments()), v.missing() },
 }
 
 // spaced adds to file names the same names with spaces, so that Ann_Miller.pdf contains Ann Miller.

@@ -237,3 +237,12 @@ func TestToContactsErrors(t *testing.T) {
 		t.Errorf("errors\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// TestContactsInFileNames: a text that cannot be read has nothing to do with them.
+func TestContactsInFileNames(t *testing.T) {
+	table := compile(t, Rule{Name: "p", ToContacts: &ToContacts{In: []string{"attachment"}}}).With(NewDirectory(staff))
+	d := table.Decide(t.Context(), mailOf(t, "Content-Type: text/plain; charset=x-none\n\n\xe9"))
+	if want := "no route matches"; d.Reason != want {
+		t.Errorf("the reason is %q, want %q", d.Reason, want)
+	}
+}

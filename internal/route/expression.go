@@ -167,8 +167,8 @@ func short(s string) string { return words.Cut(words.Line(s), 4*maxExcerpt) }
 
 // test runs the expression. A message that it cannot be run for within the bounds is undecided.
 func (e *expression) test(v *view, f *finding) {
-	if e.content && v.content().Incomplete != "" {
-		f.unknown(v.content().Incomplete)
+	if why := e.unread(v); why != "" {
+		f.unknown(why)
 		return
 	}
 	env, err := e.environment(v)
@@ -185,4 +185,15 @@ func (e *expression) test(v *view, f *finding) {
 	}
 	f.look(text{shown: fmt.Sprint(held)})
 	f.is(held == true)
+}
+
+// unread is why the expression cannot know what it asks of the content; empty if it can.
+func (e *expression) unread(v *view) string {
+	switch {
+	case !e.content:
+		return ""
+	case slices.Contains(e.names, "body"):
+		return v.unread()
+	}
+	return v.missing()
 }

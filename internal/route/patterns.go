@@ -50,17 +50,24 @@ func (f *finding) compare(texts []text, any []*pattern) {
 // was not found is undecided.
 func (c *compiler) contents(m Match, s scope) []condition {
 	list := append(
-		c.patterns(s, "attachment", m.Attachment, filePattern, func(v *view) []text { return v.attachments() }),
-		c.patterns(s, "body", m.Body, textPattern, func(v *view) []text { return v.body() })...)
+		undecidable(c.patterns(s, "attachment", m.Attachment, filePattern, (*view).attachments), (*view).missing),
+		undecidable(c.patterns(s, "body", m.Body, textPattern, (*view).body), (*view).unread)...)
 	if m.HasAttachment != nil {
 		list = append(list, hasAttachment(s, *m.HasAttachment))
 	}
 	for i := range list {
-		test := list[i].test
 		list[i].message, list[i].content = true, true
+	}
+	return list
+}
+
+// undecidable are conditions on what may not be all of it; why says so.
+func undecidable(list []condition, why func(*view) string) []condition {
+	for i := range list {
+		test := list[i].test
 		list[i].test = func(v *view, f *finding) {
 			test(v, f)
-			if why := v.content().Incomplete; why != "" && f.by == nil {
+			if why := why(v); why != "" && f.by == nil {
 				f.unknown(why)
 			}
 		}
@@ -73,7 +80,7 @@ func hasAttachment(s scope, want bool) condition {
 	return condition{key: s.prefix + "has_attachment", want: wanted, test: func(v *view, f *finding) {
 		has := v.content().HasAttachment
 		f.look(text{shown: strconv.FormatBool(has)})
-		if why := v.content().Incomplete; why != "" && !has {
+		if why := v.missing(); why != "" && !has {
 			f.unknown(why)
 			return
 		}

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -73,6 +74,12 @@ func (v *view) content() *message.Content {
 	}
 	return v.parts
 }
+
+// missing is why the message may have more parts; empty if it has no more.
+func (v *view) missing() string { return v.content().Incomplete }
+
+// unread is why the message may have other text; empty if all was read.
+func (v *view) unread() string { return cmp.Or(v.missing(), v.content().Unread) }
 
 // body is the decoded text. It is nil if the message has none.
 func (v *view) body() []text {
