@@ -17,7 +17,7 @@ const (
 
 // part describes a MIME part by its header.
 type part struct {
-	mediaType string // lower case; text/plain when the header names none (RFC 2045 5.2)
+	mediaType string // lower case; text/plain when the header names none, or one that is invalid (RFC 2045 5.2)
 	params    map[string]string
 	attached  bool
 	names     []string // of the file; the one in its disposition first
@@ -30,7 +30,7 @@ func describe(h Header) part {
 	contentType, disposition := h.Get("Content-Type"), h.Get("Content-Disposition")
 	p := part{unclear: tooComplex(contentType) || tooComplex(disposition)}
 	p.mediaType, p.params = mediaType(contentType)
-	if p.mediaType == "" {
+	if kind, sub, _ := strings.Cut(p.mediaType, "/"); kind == "" || sub == "" || strings.Contains(p.mediaType, `"`) {
 		p.mediaType = "text/plain"
 	}
 	how, params := mediaType(disposition)
