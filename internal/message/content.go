@@ -170,7 +170,7 @@ func (c *contentReader) octets(most int) (octets []byte, whole bool) {
 func (c *contentReader) decoded(h Header, p part, octets []byte) string {
 	octets, err := transferDecode(octets, h.Get("Content-Transfer-Encoding"))
 	if err != nil {
-		c.unread("its text is not encoded properly: " + withoutControls(err.Error()))
+		c.unread("its text cannot be decoded: " + withoutControls(err.Error()))
 	}
 	text, unknown := p.decode(octets)
 	if unknown != "" {
@@ -179,13 +179,16 @@ func (c *contentReader) decoded(h Header, p part, octets []byte) string {
 	return text
 }
 
-const maxLabel = 40 // octets of the name of a charset
+const maxLabel = 40 // octets of the name of a charset or a transfer encoding
 
 // transferDecode decodes the Content-Transfer-Encoding (RFC 2045 6). Together with an error it
-// returns what it could decode, as mail programs show it.
+// returns what it could decode, as mail programs show it; all as it is if the encoding is not known.
 func transferDecode(octets []byte, encoding string) ([]byte, error) {
 	encoding, _, _ = strings.Cut(withoutComments(encoding), ";") // it has no parameters, but some mailers end it so
-	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	encoding = strings.ToLower(strings.TrimSpace(encoding))
+	switch encoding {
+	case "", "7bit", "7-bit", "8bit", "8-bit", "binary":
+		return octets, nil
 	case "base64":
 		return base64Decode(octets)
 	case "quoted-printable":
@@ -194,7 +197,7 @@ func transferDecode(octets []byte, encoding string) ([]byte, error) {
 		// Its buffer has to hold the longest line.
 		return io.ReadAll(quotedprintable.NewReader(bufio.NewReaderSize(bytes.NewReader(octets), len(octets)+1)))
 	}
-	return octets, nil
+	return octets, fmt.Errorf("the transfer encoding %q is not known", encoding[:min(len(encoding), maxLabel)])
 }
 
 var space = []byte(" \t\r\n")

@@ -215,7 +215,7 @@ func TestContent(t *testing.T) {
 		},
 		{
 			"broken base64", lines("Content-Transfer-Encoding: base64\n\naGVh*cmlu"),
-			Content{Text: "hearin", Unread: "its text is not encoded properly: \"*\" is not allowed in base64"},
+			Content{Text: "hearin", Unread: "its text cannot be decoded: \"*\" is not allowed in base64"},
 		},
 		{
 			"base64 in several pieces",

@@ -16,3 +16,17 @@ func TestInvalidContentType(t *testing.T) {
 		}
 	}
 }
+
+func TestTransferEncodings(t *testing.T) {
+	for _, encoding := range []string{"", "7bit", "8BIT;", "binary (x)", "7-bit", "8-bit"} {
+		want := Content{Text: "the hearing"}
+		if got := parse(t, "Content-Transfer-Encoding: "+encoding+"\r\n\r\nthe hearing\r\n").Content(t.Context()); !reflect.DeepEqual(got, want) {
+			t.Errorf("Content-Transfer-Encoding: %s: the content is %+v, want %+v", encoding, got, want)
+		}
+	}
+	got := parse(t, "Content-Transfer-Encoding: X-UUencode\r\n\r\nbegin 644 a\r\n").Content(t.Context())
+	want := Content{Text: "begin 644 a", Unread: `its text cannot be decoded: the transfer encoding "x-uuencode" is not known`}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the content is %+v, want %+v", got, want)
+	}
+}
