@@ -102,6 +102,9 @@ func (c *contentReader) part(h Header, depth int) {
 	if p.unclear {
 		c.incomplete("a part has a field that is too long or has too many parameters")
 	}
+	if packed[p.mediaType] {
+		c.incomplete("a part is encrypted or packed: " + p.mediaType)
+	}
 	if p.attached {
 		c.HasAttachment = true
 		c.Attachments = append(c.Attachments, p.names...)

@@ -24,6 +24,13 @@ type part struct {
 	unclear   bool     // a field exceeds the limits: the type is known, the parameters are not
 }
 
+// packed are types that hold other parts in a form that is not read: encrypted (RFC 1847 2.2), of
+// S/MIME (RFC 8551 3.2), and of Outlook.
+var packed = map[string]bool{
+	"multipart/encrypted": true, "application/pkcs7-mime": true, "application/x-pkcs7-mime": true,
+	"application/ms-tnef": true, "application/vnd.ms-tnef": true,
+}
+
 // describe reads a part's header. A part is an attachment when its disposition says so (RFC 2183),
 // when it has a file name and is not inline text, or when it is a whole message.
 func describe(h Header) part {

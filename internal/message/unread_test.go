@@ -30,3 +30,16 @@ func TestTransferEncodings(t *testing.T) {
 		t.Errorf("the content is %+v, want %+v", got, want)
 	}
 }
+
+// TestPackedParts: what is in them may be text or an attachment.
+func TestPackedParts(t *testing.T) {
+	for _, kind := range []string{
+		"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime", "application/ms-tnef", "application/vnd.ms-tnef",
+	} {
+		raw := parts("\nhearing", "Content-Type: "+kind+"; boundary=c\n\nx\n--c--")
+		want := Content{Text: "hearing", Incomplete: "a part is encrypted or packed: " + kind}
+		if got := parse(t, raw).Content(t.Context()); !reflect.DeepEqual(got, want) {
+			t.Errorf("the content is %+v, want %+v", got, want)
+		}
+	}
+}
