@@ -70,7 +70,7 @@ func (c *contentReader) read(ctx context.Context, m *Message) {
 	}
 	c.lines = newLineReader(Reader(ctx, m.Body.Reader()))
 	if _, err := readHeader(c.lines); err == nil {
-		c.part(m.Header, 0)
+		c.part(m.Header, textPlain, 0)
 	}
 	switch err := c.lines.failed(); {
 	case ctx.Err() != nil:
@@ -93,12 +93,13 @@ func (c *contentReader) unread(why string) {
 	}
 }
 
-func (c *contentReader) part(h Header, depth int) {
+// part reads a part. implied is its type if it names none.
+func (c *contentReader) part(h Header, implied string, depth int) {
 	if c.parts++; c.parts > MaxParts {
 		c.incomplete("it has more than 1,000 parts")
 		return
 	}
-	p := describe(h)
+	p := describe(h, implied)
 	if p.unclear {
 		c.incomplete("a part has a field that is too long or has too many parameters")
 	}
@@ -113,8 +114,12 @@ func (c *contentReader) part(h Header, depth int) {
 		c.leaf(h, p)
 		return
 	}
+	implied = textPlain
+	if p.mediaType == "multipart/digest" {
+		implied = "message/rfc822" // RFC 2046 5.1.5
+	}
 	// A boundary does not end with white space (RFC 2046 5.1.1).
-	c.multipart(strings.TrimRight(p.params["boundary"], " \t"), depth+1)
+	c.multipart(strings.TrimRight(p.params["boundary"], " \t"), implied, depth+1)
 }
 
 func (c *contentReader) readLeaf(h Header, p part) {
@@ -127,7 +132,7 @@ func (c *contentReader) readLeaf(h Header, p part) {
 	}
 }
 
-func (c *contentReader) multipart(boundary string, depth int) {
+func (c *contentReader) multipart(boundary, implied string, depth int) {
 	switch {
 	case boundary == "" || len(boundary) > maxBoundary:
 		c.incomplete("it has parts, but no valid boundary between them")
@@ -146,7 +151,7 @@ func (c *contentReader) multipart(boundary string, depth int) {
 			c.incomplete("its parts cannot be separated")
 			return
 		}
-		c.part(newHeader(fields), depth)
+		c.part(newHeader(fields), implied, depth)
 	}
 	if parts == 0 && c.lines.skipped && !c.lines.closed() {
 		c.incomplete("it has parts, but not the boundary that is announced between them")

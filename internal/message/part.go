@@ -17,7 +17,7 @@ const (
 
 // part describes a MIME part by its header.
 type part struct {
-	mediaType string // lower case; text/plain when the header names none, or one that is invalid (RFC 2045 5.2)
+	mediaType string // lower case
 	params    map[string]string
 	attached  bool
 	names     []string // of the file; the one in its disposition first
@@ -31,14 +31,21 @@ var packed = map[string]bool{
 	"application/ms-tnef": true, "application/vnd.ms-tnef": true,
 }
 
-// describe reads a part's header. A part is an attachment when its disposition says so (RFC 2183),
+// textPlain is the type of a part that names none, or one that is invalid (RFC 2045 5.2).
+const textPlain = "text/plain"
+
+// describe reads a part's header. implied is its type if it names none. A part is an attachment when its disposition says so (RFC 2183),
 // when it has a file name and is not inline text, or when it is a whole message.
-func describe(h Header) part {
+func describe(h Header, implied string) part {
 	contentType, disposition := h.Get("Content-Type"), h.Get("Content-Disposition")
 	p := part{unclear: tooComplex(contentType) || tooComplex(disposition)}
 	p.mediaType, p.params = mediaType(contentType)
-	if kind, sub, _ := strings.Cut(p.mediaType, "/"); kind == "" || sub == "" || strings.Contains(p.mediaType, `"`) {
-		p.mediaType = "text/plain"
+	kind, sub, _ := strings.Cut(p.mediaType, "/")
+	switch {
+	case contentType == "":
+		p.mediaType = implied
+	case kind == "" || sub == "" || strings.Contains(p.mediaType, `"`):
+		p.mediaType = textPlain
 	}
 	how, params := mediaType(disposition)
 	for _, name := range []string{

@@ -43,3 +43,13 @@ func TestPackedParts(t *testing.T) {
 		}
 	}
 }
+
+// TestDigest: its parts are messages if they do not say otherwise, and so attachments.
+func TestDigest(t *testing.T) {
+	raw := lines("Content-Type: multipart/digest; boundary=c\n\n--c\n\nSubject: a\n\nno\n" +
+		"--c\nContent-Type: text/plain\n\nhearing\n--c--\n")
+	want := Content{Text: "hearing", HasAttachment: true}
+	if got := parse(t, raw).Content(t.Context()); !reflect.DeepEqual(got, want) {
+		t.Errorf("the content is %+v, want %+v", got, want)
+	}
+}
