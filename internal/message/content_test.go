@@ -162,6 +162,16 @@ func TestContent(t *testing.T) {
 			Content{HasAttachment: true, Attachments: []string{"Rückstand.pdf"}},
 		},
 		{
+			"a name in pieces in another charset",
+			parts("Content-Disposition: attachment; filename*0*=iso-8859-1''K%FCndigung-;\n filename*1=Vertrag-4711.pdf\n\n"),
+			Content{HasAttachment: true, Attachments: []string{"Kündigung-Vertrag-4711.pdf"}},
+		},
+		{
+			"all pieces of a name in another charset",
+			parts("Content-Type: application/pdf; name*0*=big5''%b6%7d;\n name*1*=%a7%ca.pdf\n\n"),
+			Content{HasAttachment: true, Attachments: []string{"開廷.pdf"}},
+		},
+		{
 			"a name in another charset",
 			parts("Content-Disposition: attachment; filename*=iso-8859-2''%A3%F3d%BC.pdf\n\n"),
 			Content{HasAttachment: true, Attachments: []string{"Łódź.pdf"}},

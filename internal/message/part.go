@@ -34,8 +34,9 @@ var packed = map[string]bool{
 // textPlain is the type of a part that names none, or one that is invalid (RFC 2045 5.2).
 const textPlain = "text/plain"
 
-// describe reads a part's header. implied is its type if it names none. A part is an attachment when its disposition says so (RFC 2183),
-// when it has a file name and is not inline text, or when it is a whole message.
+// describe reads a part's header. implied is its type if it names none. A part is an attachment when
+// its disposition says so (RFC 2183), when it has a file name and is not inline text, or when it is a
+// whole message.
 func describe(h Header, implied string) part {
 	contentType, disposition := h.Get("Content-Type"), h.Get("Content-Disposition")
 	p := part{unclear: tooComplex(contentType) || tooComplex(disposition)}
@@ -71,7 +72,7 @@ func mediaType(v string) (string, map[string]string) {
 	if tooComplex(v) {
 		v, _, _ = strings.Cut(v[:min(len(v), maxMediaType)], ";")
 	}
-	if t, params, err := mime.ParseMediaType(v); err == nil || v == "" {
+	if t, params, err := mime.ParseMediaType(v); v == "" || err == nil && !inForeignPieces(v) {
 		return t, params
 	}
 	v = withoutComments(v)
@@ -92,10 +93,20 @@ func mediaType(v string) (string, map[string]string) {
 			}
 		}
 	}
-	// An unquoted contract(1).pdf holds no comment. looseName reads such a name.
+	// An unquoted contract(1).pdf holds no comment. looseName reads such a name, and one in pieces.
 	delete(params, "name")
 	delete(params, "filename")
 	return t, params
+}
+
+// firstPiece finds the charset in the first piece of a file name (RFC 2231 4.1).
+var firstPiece = regexp.MustCompile(`(?i)name\*0\*\s*=\s*"?([^';]*)'`)
+
+// inForeignPieces reports whether a field has a file name in pieces, in a charset that package mime
+// does not know: it loses the first piece.
+func inForeignPieces(v string) bool {
+	m := firstPiece.FindStringSubmatch(v)
+	return m != nil && !slices.Contains([]string{"utf-8", "us-ascii"}, strings.ToLower(m[1]))
 }
 
 // parameter finds a parameter that package mime rejects, such as one without the quotes that it needs.
