@@ -17,7 +17,7 @@ import (
 
 // Content is the text that a person reads in a message, and the names of its attachments.
 type Content struct {
-	Text          string   // UTF-8, with LF between lines: all text parts that are no attachments, without markup
+	Text          string   // UTF-8, with LF between lines: all text that is shown in the message, without markup
 	Attachments   []string // the decoded file names: of an attachment none, one, or the two that differ
 	HasAttachment bool
 	Incomplete    string // why there may be more parts; empty when all were found
@@ -123,7 +123,7 @@ func (c *contentReader) part(h Header, implied string, depth int) {
 }
 
 func (c *contentReader) readLeaf(h Header, p part) {
-	if !p.attached && strings.HasPrefix(p.mediaType, "text/") {
+	if p.shown || !p.attached && strings.HasPrefix(p.mediaType, "text/") {
 		octets, whole := c.octets(c.raw)
 		if !whole {
 			c.unread("its text is larger than 4 MiB")

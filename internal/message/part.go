@@ -20,6 +20,7 @@ type part struct {
 	mediaType string // lower case
 	params    map[string]string
 	attached  bool
+	shown     bool     // also if it is an attachment, mail programs show it as text
 	names     []string // of the file; the one in its disposition first
 	unclear   bool     // a field exceeds the limits: the type is known, the parameters are not
 }
@@ -41,6 +42,7 @@ func describe(h Header, implied string) part {
 	contentType, disposition := h.Get("Content-Type"), h.Get("Content-Disposition")
 	p := part{unclear: tooComplex(contentType) || tooComplex(disposition)}
 	p.mediaType, p.params = mediaType(contentType)
+	p.shown = disposition == "" && (p.mediaType == textPlain || p.mediaType == "text/html")
 	kind, sub, _ := strings.Cut(p.mediaType, "/")
 	switch {
 	case contentType == "":

@@ -53,3 +53,15 @@ func TestDigest(t *testing.T) {
 		t.Errorf("the content is %+v, want %+v", got, want)
 	}
 }
+
+// TestNamedText: text with a file name that does not say how it is to be shown is both text and an
+// attachment.
+func TestNamedText(t *testing.T) {
+	for kind, text := range map[string]string{"text/plain": "hearing", "text/html": "hearing", "text/csv": "", "text": ""} {
+		raw := "Content-Type: " + kind + "; name=a.txt\r\n\r\nhearing"
+		want := Content{Text: text, HasAttachment: true, Attachments: []string{"a.txt"}}
+		if got := parse(t, raw).Content(t.Context()); !reflect.DeepEqual(got, want) {
+			t.Errorf("Content-Type: %s; name=a.txt: the content is %+v, want %+v", kind, got, want)
+		}
+	}
+}
