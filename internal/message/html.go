@@ -7,12 +7,19 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// inline are elements that do not break a word: "hea<b>ring</b>" is one word. All other elements
-// begin a new line.
-var inline = map[atom.Atom]bool{
-	atom.A: true, atom.Abbr: true, atom.B: true, atom.Bdi: true, atom.Bdo: true, atom.Big: true, atom.Code: true,
-	atom.Em: true, atom.Font: true, atom.I: true, atom.Mark: true, atom.S: true, atom.Small: true, atom.Span: true,
-	atom.Strong: true, atom.Sub: true, atom.Sup: true, atom.Tt: true, atom.U: true, atom.Wbr: true,
+// breaks are elements that begin a new line, or are displayed between words. All others, also unknown
+// ones, do not break a word: "hea<b>ring</b>" is one.
+var breaks = map[atom.Atom]bool{
+	atom.Address: true, atom.Article: true, atom.Aside: true, atom.Blockquote: true, atom.Body: true,
+	atom.Br: true, atom.Button: true, atom.Caption: true, atom.Center: true, atom.Col: true, atom.Dd: true,
+	atom.Details: true, atom.Dialog: true, atom.Dir: true, atom.Div: true, atom.Dl: true, atom.Dt: true,
+	atom.Fieldset: true, atom.Figcaption: true, atom.Figure: true, atom.Footer: true, atom.Form: true,
+	atom.H1: true, atom.H2: true, atom.H3: true, atom.H4: true, atom.H5: true, atom.H6: true, atom.Head: true,
+	atom.Header: true, atom.Hr: true, atom.Html: true, atom.Iframe: true, atom.Img: true, atom.Input: true,
+	atom.Legend: true, atom.Li: true, atom.Main: true, atom.Menu: true, atom.Nav: true, atom.Ol: true,
+	atom.Optgroup: true, atom.Option: true, atom.P: true, atom.Pre: true, atom.Section: true, atom.Select: true,
+	atom.Summary: true, atom.Table: true, atom.Tbody: true, atom.Td: true, atom.Textarea: true, atom.Tfoot: true,
+	atom.Th: true, atom.Thead: true, atom.Tr: true, atom.Ul: true,
 }
 
 // hidden are elements whose text is not displayed.
@@ -39,7 +46,7 @@ func htmlText(s string) string {
 			skip = tag
 		case kind == html.EndTagToken && tag == skip:
 			skip = 0
-		case kind != html.CommentToken && kind != html.DoctypeToken && skip == 0 && !inline[tag]:
+		case skip == 0 && breaks[tag]:
 			out.WriteByte('\n')
 		}
 	}
