@@ -273,7 +273,11 @@ func (p part) decode(octets []byte) (text, unknown string) {
 	if isHTML {
 		s = htmlText(s)
 	}
-	return strings.TrimSpace(invisible.Replace(s)), unknown
+	s = invisible.Replace(s)
+	if strings.EqualFold(p.params["format"], "flowed") && strings.EqualFold(p.params["delsp"], "yes") {
+		s = flowed.Replace(s)
+	}
+	return strings.TrimSpace(s), unknown
 }
 
 // looksRight reports whether text in a charset that is not known can be read as UTF-8, which most
@@ -292,3 +296,7 @@ func looksRight(octets []byte, label string) bool {
 // invisible removes characters that senders put between letters to hyphenate, or to hide words from
 // filters, and the CR of line ends.
 var invisible = strings.NewReplacer("\r\n", "\n", "\u00ad", "", "\u200b", "", "\u2060", "", "\ufeff", "", "\x00", "")
+
+// flowed joins the lines of a text that are one (RFC 3676 4.2). The line before a signature is none of
+// them (RFC 3676 4.3).
+var flowed = strings.NewReplacer("\n-- \n", "\n-- \n", " \n", "")

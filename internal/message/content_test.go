@@ -127,6 +127,10 @@ func TestContent(t *testing.T) {
 			Content{Text: "hearing"},
 		},
 		{
+			"flowed lines", lines("Content-Type: text/plain; charset=utf-8; Format=Flowed; DelSp=Yes\n\n開 \n廷\nof  \nit\n-- \nhe"),
+			Content{Text: "開廷\nof it\n-- \nhe"},
+		},
+		{
 			"invisible characters in a word", "Content-Type: text/html; charset=utf-8\r\n\r\nhea&shy;ri\u200bng",
 			Content{Text: "hearing"},
 		},
