@@ -131,11 +131,12 @@ func (h Header) Get(name string) string {
 // Text returns the first field of that name as UTF-8, with encoded words decoded (RFC 2047).
 func (h Header) Text(name string) string { return h.decode(h.Get(name)) }
 
-// Texts returns all fields of that name, decoded as by Text.
+// Texts returns all fields of that name, decoded as by Text, for comparing: without the invisible
+// characters that Content leaves out, too.
 func (h Header) Texts(name string) []string {
 	out := h.Values(name)
 	for i, v := range out {
-		out[i] = h.decode(v)
+		out[i] = strings.TrimSpace(invisible.Replace(h.decode(v)))
 	}
 	return out
 }

@@ -25,6 +25,8 @@ func TestConditions(t *testing.T) {
 		want  bool
 	}{
 		{"body, part", Match{Body: []string{"HEARING on"}}, "Subject: x\n\nThe hearing\non Monday", true},
+		{"subject, invisible characters", Match{Subject: []string{"hearing"}}, "Subject: hea\u00adri=?utf-8?q?=E2=80=8B?=ng", true},
+		{"field, invisible characters", Match{Header: map[string][]string{"X": {"/^hearing$/"}}}, "X: =?utf-8?q?he=C2=ADaring=E2=80=8B?=", true},
 		{"body is not the subject", Match{Body: []string{"hearing"}}, "Subject: hearing\n\nx", false},
 		{
 			"body, regexp over a line end",
