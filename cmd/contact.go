@@ -53,7 +53,7 @@ take an address or all keywords from a contact, remove it and add it again.
 
 // entry is what the flags say of the contact.
 func (o *contactOptions) entry(c *cobra.Command, name string) contacts.Entry {
-	e := contacts.Entry{Name: name, Email: given(c, "email", &o.email)}
+	e := contacts.Entry{Name: name, Email: o.email}
 	if c.Flags().Changed("keyword") {
 		e.Keywords = o.keywords
 	}
@@ -175,10 +175,10 @@ transaction, or nothing.
 
 The first line names the columns, in any order: name, email, keywords (separated
 by ; or , in quotes), active (yes or no). Only name is required; what a missing
-column would say stays as it is. Separators are commas, semicolons or tabs; a
-first line such as sep=; may name them. The text is UTF-8, or UTF-16 as Excel
-writes it. import prints all errors of the file with their lines, and changes
-nothing then.
+column or an empty email would say stays as it is. Separators are commas,
+semicolons or tabs; a first line such as sep=; may name them. The text is UTF-8,
+or UTF-16 as Excel writes it. import prints all errors of the file with their
+lines, and changes nothing then.
 
 A line belongs to the contact with that email address. When the address is new,
 it belongs to the contact of that name that has none yet. A line without an

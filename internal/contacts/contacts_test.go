@@ -102,8 +102,12 @@ func TestImport(t *testing.T) {
 				"~ 𝄞 Bo <bo@firm.example>: is active again", "",
 		},
 		{
+			"an empty address stays as it is", "name,email,keywords\n王小明,,\"Wang, Xiaoming\"\n𝄞 Bo, ,\n",
+			`~ 王小明 <wang@firm.example>: keywords "Wang" becomes "Wang; Xiaoming"`, "",
+		},
+		{
 			"nothing changes", "name,email,keywords,active\nAnn Meier,ANN@firm.example,\"file 4711,client 7\",1\n", "",
-			"+ Ann Meier <ANN@firm.example>: file 4711; client 7\n+ 王小明 <wang@firm.example>: Wang (not active)\n" +
+			"+ Ann Meier <ANN@firm.example>: file 4711; client 7\n+ 王小明 <wang@firm.example>: Wang; Xiaoming (not active)\n" +
 				"+ 𝄞 Bo <bo@firm.example>\n+ Ann Müller <ann2@firm.example>",
 		},
 	}

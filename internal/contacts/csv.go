@@ -12,7 +12,7 @@ import (
 var columns = []string{"name", "email", "keywords", "active"}
 
 // ReadCSV reads contacts from a file as package csvfile does. Only the column name is required. A
-// missing column leaves the field of an existing contact unchanged.
+// missing column, or an empty email, leaves the field of an existing contact unchanged.
 //
 // An entry holds the fault of its line, which Plan and Put report. An *InvalidError says why no
 // line can be read. name is the file's name, for errors.
@@ -33,9 +33,12 @@ func ReadCSV(name string, in io.Reader) ([]Entry, error) {
 
 // entry reads one line.
 func entry(l csvfile.Line) Entry {
-	e := Entry{Where: l.Where, Fault: l.Fault, Email: l.Value("email")}
+	e := Entry{Where: l.Where, Fault: l.Fault}
 	if name := l.Value("name"); name != nil {
 		e.Name = *name
+	}
+	if email := l.Value("email"); email != nil {
+		e.Email = *email
 	}
 	if keywords := l.Value("keywords"); keywords != nil {
 		e.Keywords = append([]string{}, Keywords(*keywords)...)

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Entry adds or changes one contact. A field that is nil stays as it is in an existing contact. A
-// new contact is active by default, without an address and keywords.
+// Entry adds or changes one contact. A field that is nil, and an empty address, stays as it is in
+// an existing contact. A new contact is active by default, without an address and keywords.
 type Entry struct {
 	Where    string // such as people.csv:7, the prefix of its errors; may be empty
 	Name     string
-	Email    *string
+	Email    string
 	Keywords []string
 	Active   *bool
 	Fault    error // why the entry could not be read; nil when it could
@@ -135,10 +135,7 @@ func (x index) change(e Entry) (Change, error) {
 	if e.Fault != nil {
 		return Change{}, e.Fault
 	}
-	c := Contact{Name: e.Name, Keywords: e.Keywords, Active: true}
-	if e.Email != nil {
-		c.Email = *e.Email
-	}
+	c := Contact{Name: e.Name, Email: e.Email, Keywords: e.Keywords, Active: true}
 	if e.Active != nil {
 		c.Active = *e.Active
 	}
@@ -150,7 +147,7 @@ func (x index) change(e Entry) (Change, error) {
 		return Change{New: c}, err
 	}
 	c.ID = old.ID
-	if e.Email == nil {
+	if c.Email == "" {
 		c.Email = old.Email
 	}
 	if e.Keywords == nil {

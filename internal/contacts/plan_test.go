@@ -13,9 +13,8 @@ func TestManyOfOneName(t *testing.T) {
 	planning := func(n int) func() {
 		all, entries := make([]Contact, n), make([]Entry, n)
 		for i := range n {
-			email := fmt.Sprintf("new%d@x.example", i)
 			all[i] = Contact{ID: int64(i + 1), Name: "Ann Lee", Email: fmt.Sprintf("a%d@x.example", i), Active: true}
-			entries[i] = Entry{Name: "Ann Lee", Email: &email}
+			entries[i] = Entry{Name: "Ann Lee", Email: fmt.Sprintf("new%d@x.example", i)}
 		}
 		return func() {
 			if _, err := plan(all, entries); err != nil {
