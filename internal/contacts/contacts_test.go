@@ -169,33 +169,6 @@ func TestAllOrNothing(t *testing.T) {
 	})
 }
 
-func TestFindAndRemove(t *testing.T) {
-	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
-		_, err := s.Put(ctx, read(t, "name,email\nAnn,ann@firm.example\nAnn,ann2@firm.example\nBert,\n"))
-		check(t, err)
-		for who, want := range map[string]string{"ANN@firm.example": "ann@firm.example", "Bert": ""} {
-			c, err := s.Find(ctx, who)
-			if err != nil || c.Email != want {
-				t.Errorf("Find(%q) = %v, %v; want the address %q", who, c, err, want)
-			}
-		}
-		for who, want := range map[string]string{
-			"Ann": "matches 2 contacts; name one by its ID: ", "": "there is no contact",
-			"Cyd": "there is no contact",
-		} {
-			if _, err := s.Find(ctx, who); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("Find(%q): the error is %v, want one that says %q", who, err, want)
-			}
-		}
-		c, err := s.Find(ctx, "ann2@firm.example")
-		check(t, err)
-		check(t, s.Remove(ctx, c.ID))
-		if got, want := all(ctx, t, s), "+ Ann <ann@firm.example>\n+ Bert"; got != want {
-			t.Errorf("after Remove the directory is\n%s\nwant\n%s", got, want)
-		}
-	})
-}
-
 // TestBrokenByHand checks that an invalid row in the database does not affect other contacts.
 func TestBrokenByHand(t *testing.T) {
 	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {

@@ -2,10 +2,12 @@ package contacts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -15,8 +17,8 @@ import (
 const (
 	// Reads the whole table.
 	sqlList   = `SELECT id, name, email, keywords, is_active FROM contacts ORDER BY id`
-	sqlInsert = `INSERT INTO contacts (name, email, keywords, is_active) VALUES (?, ?, ?, ?)`
-	sqlUpdate = `UPDATE contacts SET name = ?, email = ?, keywords = ?, is_active = ? WHERE id = ?`
+	sqlInsert = `INSERT INTO contacts (name, email, identity, keywords, is_active) VALUES (?, ?, ?, ?, ?)`
+	sqlUpdate = `UPDATE contacts SET name = ?, email = ?, identity = ?, keywords = ?, is_active = ? WHERE id = ?`
 	sqlDelete = `DELETE FROM contacts WHERE id IN ?`
 )
 
@@ -63,9 +65,10 @@ func (s *Store) Plan(ctx context.Context, entries []Entry) ([]Change, error) {
 }
 
 // Put adds contacts and changes existing ones in one transaction, and returns what it did. An
-// *InvalidError holds all faults of the entries; then nothing is changed.
+// *InvalidError holds all faults of the entries; then nothing is changed. When another process adds
+// the same contact first, Put plans again.
 func (s *Store) Put(ctx context.Context, entries []Entry) (changes []Change, err error) {
-	err = s.db.Tx(ctx, func(tx *gorm.DB) error {
+	err = s.db.Change(ctx, func(tx *gorm.DB, _ time.Time) error {
 		all, err := list(tx)
 		if err != nil {
 			return err
@@ -80,6 +83,10 @@ func (s *Store) Put(ctx context.Context, entries []Entry) (changes []Change, err
 		}
 		return nil
 	})
+	if errors.Is(err, gorm.ErrDuplicatedKey) {
+		err = fmt.Errorf("%w; a contact that was edited in the database still has this identity; to fix it: "+
+			"UPDATE contacts SET identity = NULL", err)
+	}
 	return changes, err
 }
 
@@ -87,9 +94,9 @@ func put(tx *gorm.DB, c Change) error {
 	n := c.New
 	switch {
 	case c.Old == nil:
-		return db.Run(tx, sqlInsert, n.Name, n.Email, joined(n.Keywords), n.Active)
+		return db.Run(tx, sqlInsert, n.Name, n.Email, key(n), joined(n.Keywords), n.Active)
 	case !c.Old.same(n):
-		return db.Run(tx, sqlUpdate, n.Name, n.Email, joined(n.Keywords), n.Active, n.ID)
+		return db.Run(tx, sqlUpdate, n.Name, n.Email, key(n), joined(n.Keywords), n.Active, n.ID)
 	}
 	return nil
 }

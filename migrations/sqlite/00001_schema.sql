@@ -195,6 +195,7 @@ CREATE TABLE contacts (
     id        INTEGER  PRIMARY KEY AUTOINCREMENT,
     name      TEXT     NOT NULL,
     email     TEXT     NOT NULL, -- empty: known, and has no address
+    identity  TEXT     NULL UNIQUE, -- email:ADDRESS in lower case, or name:NAME; NULL: written by hand
     keywords  TEXT     NOT NULL, -- separated by ;
     is_active INTEGER  NOT NULL
 );

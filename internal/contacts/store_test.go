@@ -1,0 +1,81 @@
+package contacts
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
+)
+
+// TestImportsAtOnce checks that several imports at the same time store each contact once.
+func TestImportsAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
+		entries := read(t, "name,email\nAnn,ann@firm.example\n王小明,\nBo,bo@exämple.example\n")
+		var imports sync.WaitGroup
+		for range 8 {
+			imports.Go(func() {
+				if _, err := s.Put(ctx, entries); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		imports.Wait()
+		if got, want := all(ctx, t, s), "+ Ann <ann@firm.example>\n+ 王小明\n+ Bo <bo@exämple.example>"; got != want {
+			t.Errorf("the directory is\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+// TestEditedByHand checks that the error names the fix when an edited row is in the way.
+func TestEditedByHand(t *testing.T) {
+	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
+		entries := read(t, "name,email\nAnn,ann@firm.example\n")
+		run := func(statement string) {
+			t.Helper()
+			check(t, s.db.Tx(ctx, func(tx *gorm.DB) error { return db.Run(tx, statement) }))
+		}
+		_, err := s.Put(ctx, entries)
+		check(t, err)
+		run("UPDATE contacts SET email = 'ann2@firm.example'")
+		_, err = s.Put(ctx, entries)
+		_, fix, _ := strings.Cut(fmt.Sprint(err), "to fix it: ")
+		if fix == "" {
+			t.Fatalf("Put: %v, want an error that names the fix", err)
+		}
+		run(fix)
+		_, err = s.Put(ctx, entries)
+		check(t, err)
+	})
+}
+
+func TestFindAndRemove(t *testing.T) {
+	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
+		_, err := s.Put(ctx, read(t, "name,email\nAnn,ann@firm.example\nAnn,ann2@firm.example\nBert,\n"))
+		check(t, err)
+		for who, want := range map[string]string{"ANN@firm.example": "ann@firm.example", "Bert": ""} {
+			c, err := s.Find(ctx, who)
+			if err != nil || c.Email != want {
+				t.Errorf("Find(%q) = %v, %v; want the address %q", who, c, err, want)
+			}
+		}
+		for who, want := range map[string]string{
+			"Ann": "matches 2 contacts; name one by its ID: ", "": "there is no contact",
+			"Cyd": "there is no contact",
+		} {
+			if _, err := s.Find(ctx, who); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Find(%q): the error is %v, want one that says %q", who, err, want)
+			}
+		}
+		c, err := s.Find(ctx, "ann2@firm.example")
+		check(t, err)
+		check(t, s.Remove(ctx, c.ID))
+		if got, want := all(ctx, t, s), "+ Ann <ann@firm.example>\n+ Bert"; got != want {
+			t.Errorf("after Remove the directory is\n%s\nwant\n%s", got, want)
+		}
+	})
+}
