@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"postrider/internal/db"
+	"postrider/internal/text"
 )
 
 const (
@@ -108,29 +108,24 @@ func (s *Store) Find(ctx context.Context, who string) (Contact, error) {
 	if err != nil {
 		return Contact{}, err
 	}
-	id, _ := strconv.ParseInt(who, 10, 64)
-	for _, is := range []func(Contact) bool{
-		func(c Contact) bool { return c.ID == id },
-		func(c Contact) bool { return who != "" && identity(c.Email) == identity(who) },
-		func(c Contact) bool { return c.Name == normalized(who) },
-	} {
-		var ids []string
-		at := slices.IndexFunc(all, is)
-		for _, c := range all {
-			if is(c) {
-				ids = append(ids, strconv.FormatInt(c.ID, 10))
-			}
-		}
-		switch {
-		case len(ids) == 1:
-			return all[at], nil
-		case len(ids) > 1:
-			return Contact{}, &InvalidError{fmt.Errorf("%q matches %d contacts; name one by its ID: %s",
-				who, len(ids), strings.Join(ids, ", "))}
+	address, name := identity(who), normalized(who)
+	var found []Contact
+	var lines []string
+	for _, c := range all {
+		id := strconv.FormatInt(c.ID, 10)
+		if who == id || who != "" && identity(c.Email) == address || c.Name == name {
+			found, lines = append(found, c), append(lines, fmt.Sprintf("%s (%s)", id, text.Line(c.String())))
 		}
 	}
-	return Contact{}, &InvalidError{fmt.Errorf("there is no contact with the ID, email address or name %q; "+
-		"see `postrider contact list`", who)}
+	switch len(found) {
+	case 0:
+		return Contact{}, &InvalidError{fmt.Errorf("there is no contact with the ID, email address or name %q; "+
+			"see `postrider contact list`", who)}
+	case 1:
+		return found[0], nil
+	}
+	return Contact{}, &InvalidError{fmt.Errorf("%q matches %d contacts; name one by an ID or address of its own: %s",
+		who, len(found), strings.Join(lines, ", "))}
 }
 
 // Remove deletes contacts. Decisions that were already made stay: a waiting message is still sent

@@ -55,26 +55,30 @@ func TestEditedByHand(t *testing.T) {
 
 func TestFindAndRemove(t *testing.T) {
 	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
-		_, err := s.Put(ctx, read(t, "name,email\nAnn,ann@firm.example\nAnn,ann2@firm.example\nBert,\n"))
-		check(t, err)
-		for who, want := range map[string]string{"ANN@firm.example": "ann@firm.example", "Bert": ""} {
+		check(t, s.db.Tx(ctx, func(tx *gorm.DB) error {
+			return db.Run(tx, `INSERT INTO contacts (id, name, email, keywords, is_active) VALUES
+				(20, 'Ann', 'ann@firm.example', '', 1), (21, 'Ann', 'ann2@firm.example', '', 1), (22, 'Bert', '', '', 1),
+				(23, '21', '', '', 1), (24, 'dan@firm.example', '', '', 1), (25, 'Dan', 'dan@firm.example', '', 1)`)
+		}))
+		for who, want := range map[string]int64{"ANN@firm.example": 20, "20": 20, "ann2@firm.example": 21, "Bert": 22, "23": 23} {
 			c, err := s.Find(ctx, who)
-			if err != nil || c.Email != want {
-				t.Errorf("Find(%q) = %v, %v; want the address %q", who, c, err, want)
+			if err != nil || c.ID != want {
+				t.Errorf("Find(%q) = %v, %v; want the contact %d", who, c, err, want)
 			}
 		}
+		const own = " matches 2 contacts; name one by an ID or address of its own: "
 		for who, want := range map[string]string{
-			"Ann": "matches 2 contacts; name one by its ID: ", "": "there is no contact",
-			"Cyd": "there is no contact",
+			"Ann":              own + "20 (Ann <ann@firm.example>), 21 (Ann <ann2@firm.example>)",
+			"21":               own + "21 (Ann <ann2@firm.example>), 23 (21)",
+			"dan@firm.example": own + "24 (dan@firm.example), 25 (Dan <dan@firm.example>)",
+			"":                 "there is no contact", "Cyd": "there is no contact", "+20": "there is no contact", "020": "there is no contact",
 		} {
 			if _, err := s.Find(ctx, who); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("Find(%q): the error is %v, want one that says %q", who, err, want)
 			}
 		}
-		c, err := s.Find(ctx, "ann2@firm.example")
-		check(t, err)
-		check(t, s.Remove(ctx, c.ID))
-		if got, want := all(ctx, t, s), "+ Ann <ann@firm.example>\n+ Bert"; got != want {
+		check(t, s.Remove(ctx, 21, 24))
+		if got, want := all(ctx, t, s), "+ Ann <ann@firm.example>\n+ Bert\n+ 21\n+ Dan <dan@firm.example>"; got != want {
 			t.Errorf("after Remove the directory is\n%s\nwant\n%s", got, want)
 		}
 	})
