@@ -22,9 +22,9 @@ func (a *app) srsDecodeCommand() *cobra.Command {
 		Use:   "decode ADDRESS",
 		Short: "Show whose address was rewritten to an SRS address",
 		Long: `decode shows the address that a bounce to an SRS address is for, when the
-address was made, and whether it is authentic: signed with a secret of
-srs.secret, and not older than srs.max_age. The exit code is 0 then, 1 when it
-is not authentic, and 2 when it is not an SRS address.
+address was made, and whether it is authentic: at srs.domain, signed with a
+secret of srs.secret, and not older than srs.max_age. The exit code is 0 then, 1
+when it is not authentic, and 2 when it is not an SRS address.
 
     postrider srs decode SRS0=vmyz=2W=author.example=alice@srs.firm.example
 ` + exitHelp,
@@ -47,10 +47,14 @@ func (a *app) srsDecode(ctx context.Context, address string) error {
 	if err != nil {
 		return usage(errors.New(text.Error(err)))
 	}
-	if _, err := fmt.Fprint(a.out, decoded(d, len(cfg.SRS.Secrets()))); err != nil {
+	facts := decoded(d, len(cfg.SRS.Secrets()))
+	if !r.Owns(address) {
+		facts += fmt.Sprintf("%-10s NOT OURS: the address is not at %s (srs.domain)\n", "domain", cfg.SRS.Domain)
+	}
+	if _, err := fmt.Fprint(a.out, facts); err != nil {
 		return err
 	}
-	if d.Secret == 0 || d.Expired {
+	if d.Secret == 0 || d.Expired || !r.Owns(address) {
 		return &exitError{code: exitFailed}
 	}
 	return nil

@@ -65,6 +65,11 @@ func TestSRSDecode(t *testing.T) {
 			"of a chain", signed(t, "SRS0=abcd=2W=author.example=alice@first.example", "the old secret of the office", 60*day), exitOK,
 			[]string{"bounces to SRS0=abcd=2W=author.example=alice@first.example\noriginal   alice@author.example, as the server there has it\nsigned     with secret 2 of 2\n"},
 		},
+		{
+			"at another domain", strings.Replace(fresh, "@srs.firm.example", "@srs.other.example", 1), exitFailed,
+			[]string{"secret 2 of 2\ndomain     NOT OURS: the address is not at srs.firm.example (srs.domain)\n"},
+		},
+		{"in upper case", strings.Replace(fresh, "@srs.firm.example", "@SRS.Firm.example", 1), exitOK, []string{"secret 2 of 2\n"}},
 		{"none", "alice@author.example", exitUsage, []string{"postrider: alice@author.example is not an SRS address, which begins with SRS0="}},
 		{"hostile", "\x1b[31m@x", exitUsage, []string{"is not an SRS address"}},
 	}
