@@ -18,7 +18,7 @@ func (r *reader) readComplaint(s string) {
 		before := len(r.Fates)
 		for _, field := range g {
 			if field.name == "original-rcpt-to" || field.name == "removal-recipient" {
-				if f.Recipient = mailbox(field.value); f.Recipient != "" {
+				if f.Recipient = mailbox(word(field.value)); f.Recipient != "" {
 					r.add(Complaint, f)
 				}
 			}

@@ -1,6 +1,8 @@
 package bounce
 
 import (
+	"cmp"
+	"regexp"
 	"strings"
 
 	"postrider/internal/text"
@@ -71,14 +73,16 @@ func typed(v string) (kind, rest string) {
 	return strings.ToLower(strings.TrimSpace(kind)), strings.TrimSpace(rest)
 }
 
+var firstWord = regexp.MustCompile(`^(?:"(?:\\.|[^"\\])*"|[^\s(;])+`)
+
+// word returns what a value begins with: a comment may follow (RFC 3464 2.1.1).
+func word(v string) string { return cmp.Or(firstWord.FindString(v), v) }
+
 // host returns the name in a value, without the comments that servers add:
 // `dns; mx.example. (192.0.2.1, the server for the domain)`.
 func host(v string) string {
 	_, name := typed(v)
-	if end := strings.IndexAny(name, " \t("); end > 0 {
-		name = name[:end]
-	}
-	name = strings.Trim(name, "[].")
+	name = strings.Trim(word(name), "[].")
 	if len(name) > maxAddress {
 		return ""
 	}

@@ -81,7 +81,7 @@ func (f *Fate) refine(specific string) {
 // actionOf reads the field Action, which a few servers leave out: then the class of the status says
 // it (RFC 3463 2).
 func actionOf(v, status string) Action {
-	v, _, _ = strings.Cut(v, " ") // a comment
+	v = word(v)
 	for a := Failed; a <= Expanded; a++ {
 		if strings.EqualFold(v, a.String()) {
 			return a
@@ -102,6 +102,7 @@ func actionOf(v, status string) Action {
 // encodings.
 func recipient(v string) string {
 	kind, a := typed(v)
+	a = word(a)
 	if kind == "utf-8" {
 		a = ununitext(a)
 	}
@@ -144,7 +145,7 @@ func ununitext(s string) string {
 var (
 	// status is an enhanced status code (RFC 3463) that is not a part of something else, such as
 	// of an IP address.
-	status = regexp.MustCompile(`(?:^|[\s(#<:;])#?([245]\.\d{1,3}\.\d{1,3})(?:[\s)>:;,#]|$)`)
+	status = regexp.MustCompile(`(?:^|[\s(#<:;])#?([245]\.\d{1,3}\.\d{1,3})(?:[\s()>:;,#]|$)`)
 	// replied is the beginning of an SMTP reply in words around it.
 	replied = regexp.MustCompile(`(?:^|[:;'"#>]\s*)([245]\d\d)([- ]|$)(?:#?([245]\.\d{1,3}\.\d{1,3})(?:[\s:]+|$))?`)
 	// again is how a further line of a reply begins.
