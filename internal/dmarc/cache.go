@@ -10,10 +10,11 @@ import (
 )
 
 const (
-	maxCached = 4 << 20     // octets of names and answers; then the cache is emptied
-	maxSilent = 3           // domains in a row without an answer: the DNS is down
-	maxAnswer = 16 << 10    // octets of one answer; a longer one is not used
-	pause     = time.Minute // before a name that failed, or a DNS that was down, is asked again
+	maxCached = 4 << 20                // octets of names and answers; then the cache is emptied
+	maxSilent = 3                      // domains in a row without an answer: the DNS is down
+	maxAnswer = 16 << 10               // octets of one answer; a longer one is not used
+	patience  = Patience - time.Second // what a question may take: the message that puts it first sees its end
+	pause     = time.Minute            // before a name that failed, or a DNS that was down, is asked again
 )
 
 var (
@@ -47,7 +48,6 @@ func newCache(dns Resolver) *cache { return &cache{dns: dns, answers: map[string
 // counts is set.
 func (c *cache) lookup(ctx context.Context, name string, counts bool) ([]string, error) {
 	if ctx.Err() != nil {
-		// This says nothing about the name.
 		return nil, ctx.Err() // which says nothing about the name
 	}
 	name = strings.ToLower(strings.TrimSuffix(name, ".")) + "."
@@ -55,21 +55,27 @@ func (c *cache) lookup(ctx context.Context, name string, counts bool) ([]string,
 	switch {
 	case a == nil:
 		return nil, errDown
-	case known:
-		select {
-		case <-a.done:
-			return a.texts, a.err
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	case !known:
+		go c.ask(context.WithoutCancel(ctx), name, a, counts)
 	}
+	select {
+	case <-a.done:
+		return a.texts, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// ask puts a question, also for those who will ask when the first one has no more time.
+func (c *cache) ask(ctx context.Context, name string, a *answer, counts bool) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	a.texts, a.err = c.dns.LookupTXT(ctx, name)
 	if size(a.texts) > maxAnswer {
 		a.texts, a.err = nil, errLong
 	}
 	c.note(name, a, counts)
 	close(a.done)
-	return a.texts, a.err
 }
 
 // find is the answer for a name, or a new one to ask for; nil when the name is not known and the

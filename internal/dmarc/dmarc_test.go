@@ -29,6 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // between several records.
 type zone struct {
 	texts map[string]string
+	after time.Duration // before it answers
 
 	mu    sync.Mutex
 	asked []string
@@ -38,6 +39,11 @@ func (z *zone) LookupTXT(ctx context.Context, name string) ([]string, error) {
 	z.mu.Lock()
 	z.asked = append(z.asked, name)
 	z.mu.Unlock()
+	select {
+	case <-time.After(z.after):
+	case <-ctx.Done():
+		return nil, &net.DNSError{Err: "i/o timeout", Name: name, IsTimeout: true}
+	}
 	text, known := z.texts[strings.TrimSuffix(name, ".")]
 	if all := z.texts["*"]; !known && all != "" {
 		text, known = all, true
@@ -312,6 +318,27 @@ func TestInAHurry(t *testing.T) {
 	if v, err := j.Redirectable(t.Context(), "client.example", strings.NewReader(plain)); err != nil || !v.Redirect {
 		t.Errorf("Redirectable = %+v, %v, want a redirect", v, err)
 	}
+}
+
+// TestCutShort: a question goes on when the message that asked it first has no more time.
+func TestCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := &zone{texts: map[string]string{"_dmarc.client.example": "v=DMARC1; p=none"}, after: patience / 2}
+		j := NewJudge(z)
+		short, cancel := context.WithTimeout(t.Context(), patience/4)
+		defer cancel()
+		for _, tt := range []struct {
+			ctx  context.Context
+			want bool
+		}{{short, false}, {t.Context(), true}, {t.Context(), true}} {
+			if v, err := j.Redirectable(tt.ctx, "client.example", strings.NewReader(plain)); err != nil || v.Redirect != tt.want {
+				t.Errorf("Redirectable = %+v, %v, want a redirect: %v", v, err, tt.want)
+			}
+		}
+		if len(z.asked) != 1 {
+			t.Errorf("asked for %q, want the name once", z.asked)
+		}
+	})
 }
 
 // TestCacheIsBounded: who writes to us must not decide how much memory a pass takes.
