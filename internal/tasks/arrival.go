@@ -85,14 +85,10 @@ func (a Arrival) Earlier(delivered *time.Time) bool {
 
 // OfMailbox reports whether a bounce says that the recipient's mailbox does not exist or takes no
 // mail (RFC 3463 X.1.X, X.2.1), and not that a message or its sender (X.1.7, X.1.8) was refused, or
-// that a member of an alias is gone.
+// that a member of an alias is gone. A code without an enhanced one does not say it: servers refuse
+// spam with 550, too.
 func (a Arrival) OfMailbox() bool {
-	switch {
-	case a.Target != "":
-		return false
-	case a.Enhanced == "" || a.Enhanced == "5.0.0":
-		return a.Code == 550
-	case a.Enhanced == "5.1.7" || a.Enhanced == "5.1.8":
+	if a.Target != "" || a.Enhanced == "5.1.7" || a.Enhanced == "5.1.8" {
 		return false
 	}
 	return strings.HasPrefix(a.Enhanced, "5.1.") || a.Enhanced == "5.2.1"

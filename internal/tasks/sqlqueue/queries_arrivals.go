@@ -25,7 +25,7 @@ FROM monitored_emails_arrivals WHERE inbox_id IN ? AND status IN ? GROUP BY inbo
 	// tasks.Arrival.OfMailbox.
 	sqlBounces = `
 SELECT recipient, COUNT(*) FROM monitored_emails_arrivals WHERE status = 'bounced' AND reported_at > ? AND target = ''
-  AND (enhanced LIKE '5.1.%' AND enhanced NOT IN ('5.1.7', '5.1.8') OR enhanced = '5.2.1' OR enhanced IN ('', '5.0.0') AND code = 550)
+  AND (enhanced LIKE '5.1.%' AND enhanced NOT IN ('5.1.7', '5.1.8') OR enhanced = '5.2.1')
 GROUP BY recipient`
 
 	// By PRIMARY KEY. The last condition on the task is sameID of the dialect.

@@ -348,6 +348,8 @@ var notOfMailbox = []tasks.Arrival{
 	{Status: tasks.Bounced, Code: 552, Reply: "too large"},
 	{Status: tasks.Bounced, Code: 553, Enhanced: "5.1.7", Reply: "the sender is no address"},
 	{Status: tasks.Bounced, Code: 553, Enhanced: "5.1.8", Reply: "the sender's domain does not exist"},
+	{Status: tasks.Bounced, Code: 550, Reply: "this message was classified as spam"},
+	{Status: tasks.Bounced, Code: 550, Enhanced: "5.0.0", Reply: "this message was classified as spam"},
 	{Status: tasks.Bounced, Code: 550, Enhanced: "5.1.1", Reply: "no such user", Target: "member@other.example"},
 }
 
