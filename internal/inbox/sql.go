@@ -18,8 +18,10 @@ const (
 	sqlUpdateInbox = `UPDATE monitored_emails SET email_password = ?, description = ?, host = ?, port = ?,
 		security = ?, allow_plaintext = ?, allow_delete = ?, username = ?, auth = ?, ca_file = ?, tls_fingerprint = ?, client_cert = ?, start = ?, updated_at = ? WHERE id = ?`
 
-	sqlEnableInbox = `UPDATE monitored_emails SET is_active = 1, updated_at = ? WHERE id = ? AND is_active = 0`
-	sqlRecord      = `INSERT INTO monitored_emails_events (task_id, inbox_id, at, worker, event, detail) VALUES (0, ?, ?, ?, ?, ?)`
+	// An outage from before it was disabled is over: one that is found now is reported again.
+	sqlEnableInbox = `UPDATE monitored_emails SET is_active = 1, failed_scans = 0, failing_since = NULL,
+		outage_since = NULL, outage_until = NULL, updated_at = ? WHERE id = ? AND is_active = 0`
+	sqlRecord = `INSERT INTO monitored_emails_events (task_id, inbox_id, at, worker, event, detail) VALUES (0, ?, ?, ?, ?, ?)`
 
 	// Reads both tables; they have a row for each inbox only.
 	sqlCountSealedElsewhere = `SELECT (SELECT COUNT(*) FROM monitored_emails WHERE email_password LIKE 'v1:%' AND email_address <> ?) +

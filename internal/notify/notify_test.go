@@ -174,6 +174,22 @@ func TestReportsInboxes(t *testing.T) {
 		}
 		b.exec(`UPDATE monitored_emails SET is_active = 0`)
 		b.wantSent("a disabled inbox")
+
+		enable := func() {
+			b.exec(`UPDATE monitored_emails SET is_active = 0`)
+			b.check(b.boxes.Enable(b.ctx, b.in.Address, "ann", "inbox enable"))
+		}
+		enable()
+		for range 3 {
+			b.scan("again")
+		}
+		b.wantSent("it fails", unreachable)
+		enable()
+		b.scan("again")
+		b.scan("again")
+		b.wantSent("two failures after it was enabled")
+		b.scan("again")
+		b.wantSent("it still fails after it was enabled", unreachable)
 	})
 }
 
