@@ -5,6 +5,29 @@ import (
 	"testing"
 )
 
+// TestUnreadable checks that a task that cannot be read is listed, too.
+func TestUnreadable(t *testing.T) {
+	b := newBench(t, config(t, "sqlite"))
+	b.dies("one")
+	b.dies("two")
+	b.exec(`UPDATE monitored_emails_deliveries SET attempts = 'odd' WHERE task_id = 1`)
+	b.wantSent("one of two", "postrider: 2 messages are dead")
+	if len(b.relay.sent) == 0 {
+		t.FailNow()
+	}
+	text := body(t, b.relay.sent[0].raw)
+	for _, want := range []string{
+		"\nTask 1 has been dead since ", " UTC\n  reason:   it cannot be read: ", "\"odd\"", "postrider task show 1\n",
+		"\nTask 2 has been dead since ", "subject:  two\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the digest is\n%s\nwant %q in it", text, want)
+		}
+	}
+	b.later()
+	b.wantSent("once more")
+}
+
 // TestDamaged checks that invalid values in the database are logged with their row, and that
 // everything else is reported.
 func TestDamaged(t *testing.T) {

@@ -113,12 +113,14 @@ func (n *Notifier) digest(ctx context.Context, news News) (Digest, error) {
 	for _, e := range endings[:min(len(endings), maxTasks)] {
 		t, err := n.Tasks.Get(ctx, e.ID)
 		switch {
+		case ctx.Err() != nil:
+			return Digest{}, fmt.Errorf("read task %d for a failure notice: %w", e.ID, ctx.Err())
 		case errors.Is(err, tasks.ErrNotFound): // purged in the meantime
+			continue
 		case err != nil:
-			return Digest{}, fmt.Errorf("read task %d for a failure notice: %w", e.ID, err)
-		default:
-			d.Tasks = append(d.Tasks, describe(t, e))
+			t = tasks.Task{ID: e.ID, Status: tasks.Status(e.Status), Reason: "it cannot be read: " + text.Error(err)}
 		}
+		d.Tasks = append(d.Tasks, describe(t, e))
 	}
 	for _, o := range news.Outages {
 		d.about = append(d.about, fmt.Sprint("inbox ", o.ID, " ", o.at().UnixMicro()))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	netmail "net/mail"
@@ -232,16 +231,4 @@ func TestReportNeedsSender(t *testing.T) {
 	if !strings.Contains(b.logs.String(), "set forward.from") {
 		t.Errorf("the log is %q, want it to say: set forward.from", b.logs)
 	}
-	b.Tasks = brokenTasks{}
-	b.later()
-	b.wantSent("the database fails")
-	if !strings.Contains(b.logs.String(), "for a failure notice: no database") {
-		t.Errorf("the log is %q, want the error of the database", b.logs)
-	}
-}
-
-type brokenTasks struct{}
-
-func (brokenTasks) Get(context.Context, int64) (tasks.Task, error) {
-	return tasks.Task{}, errors.New("no database")
 }

@@ -142,7 +142,7 @@ func (t Task) text(b *strings.Builder) {
 		fmt.Fprintf(b, "\nTask %d has been %s since %s\n", t.ID, t.Status, when(t.Since))
 	}
 	for _, f := range []struct{ name, value string }{
-		{"inbox", t.Inbox + ", folder " + line(t.Folder)},
+		{"inbox", t.where()},
 		{"from", t.Sender},
 		{"subject", t.Subject},
 		{"route", line(t.Route)},
@@ -159,6 +159,14 @@ func (t Task) text(b *strings.Builder) {
 		fmt.Fprintf(b, "            and %s\n", count(t.MoreDeliveries, "more recipient", "more recipients"))
 	}
 	fmt.Fprintf(b, "  try:      %s\n", strings.Join(t.Commands, "\n            "))
+}
+
+// where is empty for a task that cannot be read.
+func (t Task) where() string {
+	if t.Inbox == "" {
+		return ""
+	}
+	return t.Inbox + ", folder " + line(t.Folder)
 }
 
 // deliveryLabels are the labels of a recipient's line, by the state of the delivery.
