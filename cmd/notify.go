@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"postrider/internal/forward"
 	"postrider/internal/notify"
@@ -18,6 +19,43 @@ func (a *app) notifier(s *services, made *forward.Composer, relay *forward.Relay
 // report does that, and records what it used of the provider's limits.
 func (s *services) report(ctx context.Context, n *notify.Notifier, relayUp bool) {
 	n.Notify(ctx, relayUp)
+	s.keepQuota(ctx)
+}
+
+// reportFirst sends the mails before a pass, and reports whether nothing failed. Else endless mail
+// would use up the provider's limits before each notice.
+func (s *services) reportFirst(ctx context.Context, n *notify.Notifier) (ok bool) {
+	if !s.quota.Limited() {
+		return true
+	}
+	defer s.keepQuota(ctx)
+	return n.Mail(ctx)
+}
+
+// noticeTime is how long notices may take after --timeout.
+const noticeTime = 10 * time.Second
+
+// reportLast is report at the end of a pass.
+func (s *services) reportLast(ctx, signalled context.Context, n *notify.Notifier, relayUp bool) {
+	ctx, cancel := beyond(ctx, signalled)
+	defer cancel()
+	s.report(ctx, n, relayUp)
+}
+
+// beyond lasts longer than the --timeout of ctx by noticeTime, so that passes that always use it up
+// report, too. Without --timeout only a signal ends it.
+func beyond(ctx, signalled context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return signalled, func() {}
+	}
+	if now := time.Now(); end.Before(now) {
+		end = now
+	}
+	return context.WithDeadline(signalled, end.Add(noticeTime))
+}
+
+func (s *services) keepQuota(ctx context.Context) {
 	if err := s.quota.Flush(context.WithoutCancel(ctx)); err != nil {
 		s.log.Warn("could not record how much of smtp.limits was used; recipients count for longer than they should", "error", err)
 	}

@@ -40,8 +40,8 @@ On a terminal it prints a summary. Elsewhere it prints only what changed since
 earlier passes, such as an inbox that begins to fail; report.remind repeats that
 while it lasts, and --quiet omits it. If a value is above a threshold of alerts,
 run prints the alert and exits with 75. At the end it sends failure notices
-(notify, hook); if that fails, it logs the error, and the exit code does not
-change.
+(notify, hook), for up to 10 seconds after --timeout; if that fails, it logs the
+error, and the exit code does not change.
 
 When the configuration has errors, run prints all of them, does nothing and
 exits with 2. New mail waits on its server until the configuration is fixed.
@@ -67,7 +67,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	signalled := ctx // without --timeout: passes that always use it up would report nothing
+	signalled := ctx // without --timeout
 	if opts.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, opts.timeout)
@@ -115,11 +115,9 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	p.Config.Quiet = opts.quiet || !a.watched(opts)
 	notices := a.notifier(s, p.Composer, relay)
-	if !opts.dryRun && s.quota.Limited() { // else endless mail would use up the limits before each notice
-		s.report(signalled, notices, true)
-	}
-	endEvents := func(bool) {}
+	endEvents, mailed := func(bool) {}, true
 	if !opts.dryRun {
+		mailed = s.reportFirst(ctx, notices)
 		s.repairTimes(ctx, boxes)
 		if endEvents, err = s.publish(ctx); err != nil {
 			return err
@@ -135,7 +133,7 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	s.logCommits(ctx, time.Duration(report.DurationMS)*time.Millisecond)
 	if !opts.dryRun {
-		s.report(signalled, notices, report.RelayError == "")
+		s.reportLast(ctx, signalled, notices, mailed && report.RelayError == "")
 		s.keepPass(ctx, report.Report)
 	}
 	if opts.dryRun {

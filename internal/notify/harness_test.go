@@ -272,6 +272,19 @@ func (r *fakeRelay) subjects() []string {
 	return out
 }
 
+// ended is a context that ends for another reason.
+type ended struct {
+	context.Context
+	why error
+}
+
+func (e ended) Err() error {
+	if e.Context.Err() != nil {
+		return e.why
+	}
+	return nil
+}
+
 func wait(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {

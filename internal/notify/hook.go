@@ -75,8 +75,7 @@ func (n *Notifier) runHook(ctx context.Context, d Digest) error {
 	}
 	n.Log.Warn("the hook failed", "hook", name, "output", output)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("the hook %s did not end within %s and was killed; its output is in the log",
-			name, maxDelivery)
+		return fmt.Errorf("the hook %s did not end in time and was killed; its output is in the log", name)
 	}
 	return fmt.Errorf("the hook %s failed: %w; its output is in the log", name, err)
 }

@@ -113,24 +113,46 @@ type Notifier struct {
 	Log      *slog.Logger
 }
 
-// Notify sends each channel a digest of what was not reported to it yet, when one is due. When
-// relayUp is false, it runs the hook only. It stops when ctx ends.
+// Notify runs the hook and calls Mail. When relayUp is false, it runs the hook only. What ctx ends
+// is no failure if ctx was canceled, and a failure if its time was over.
 func (n *Notifier) Notify(ctx context.Context, relayUp bool) {
-	for _, ch := range n.Config.channels() {
-		if ctx.Err() != nil || !ch.isHook() && !relayUp {
-			return
-		}
-		err := n.notify(ctx, ch)
-		if err != nil && ctx.Err() == nil {
-			n.Log.Warn("could not send the failure notice; a later pass tries again",
-				"channel", ch.String(), "error", err)
-		}
-		var relay *forward.Error
-		if errors.As(err, &relay) || !ch.isHook() && errors.Is(err, context.DeadlineExceeded) {
-			relayUp = false
-		}
+	if len(n.Config.Hook) > 0 {
+		_ = n.try(ctx, channel{key: hookKey}) // that is logged
+	}
+	if relayUp {
+		n.Mail(ctx)
 	}
 }
+
+// Mail mails each address a digest of what was not reported to it yet, when one is due, and reports
+// whether nothing failed. After an error of the relay it tries no other address.
+func (n *Notifier) Mail(ctx context.Context) (ok bool) {
+	ok = true
+	for _, to := range n.Config.To {
+		err := n.try(ctx, mailTo(to))
+		ok = ok && err == nil
+		var relay *forward.Error
+		if errors.As(err, &relay) || errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+	}
+	return ok
+}
+
+// try is notify while ctx lasts, and logs its error.
+func (n *Notifier) try(ctx context.Context, ch channel) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	err := n.notify(ctx, ch)
+	if err != nil && !stopped(ctx) {
+		n.Log.Warn("could not send the failure notice; a later pass tries again",
+			"channel", ch.String(), "error", err)
+	}
+	return err
+}
+
+func stopped(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
 // notify sends a digest to one channel. Changes of the database ignore the end of ctx: without them
 // the next pass would send the digest again.
@@ -180,7 +202,7 @@ func (n *Notifier) record(ctx context.Context, ch channel, news News, err error)
 		n.Log.Info("the failure notice waits for a limit of the relay's provider",
 			"channel", ch.String(), "limit", full)
 		return n.Store.release(after, ch, n.Config.Worker)
-	case ctx.Err() != nil:
+	case stopped(ctx):
 		return errors.Join(err, n.Store.release(after, ch, n.Config.Worker))
 	}
 	return errors.Join(err, n.Store.failed(after, ch, n.Config.Worker, err))

@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -384,32 +383,6 @@ func TestForgets(t *testing.T) {
 			t.Errorf("monitored_emails_told has %d rows, want 2: the inbox, and the remaining task", n)
 		}
 	})
-}
-
-func TestStopped(t *testing.T) {
-	b := newBench(t, config(t, "sqlite"))
-	b.dies("one")
-	ctx, cancel := context.WithCancel(b.ctx)
-	cancel()
-	b.Notify(ctx, true)
-	for range 4 { // these are no failures, otherwise there would be a pause
-		ctx, cancel = context.WithCancel(b.ctx)
-		b.Relay = relayFunc(func() { cancel() })
-		b.Notify(ctx, true)
-	}
-	b.Relay = b.relay
-	if b.logs.Len() > 0 {
-		t.Errorf("the log is %q, want nothing about the stopped runs", b.logs)
-	}
-	b.wantSent("the next run", oneDead)
-}
-
-// relayFunc is a relay that calls the function and then fails.
-type relayFunc func()
-
-func (f relayFunc) Begin(context.Context, forward.Envelope, *forward.Content) (Transaction, error) {
-	f()
-	return &fakeTransaction{}, context.Canceled
 }
 
 // TestIndex checks that the query for new failures does not read all tasks.
