@@ -52,7 +52,7 @@ func bounceInbox(cfg *config.Config, active []inbox.Inbox) error {
 	if want == "" || slices.ContainsFunc(active, func(in inbox.Inbox) bool { return address.Same(in.Address, want) }) {
 		return nil
 	}
-	return fmt.Errorf("there is no active inbox %s, so bounces are not read (bounces.inbox): `postrider inbox add %[1]s`, or `postrider inbox enable %[1]s`", want)
+	return fmt.Errorf("there is no active inbox %s, so bounces are not read (bounces.inbox): `postrider inbox add %[2]s`, or `postrider inbox enable %[2]s`", want, text.Arg(want))
 }
 
 // withBounces adds a row for a bounce inbox that was removed or disabled. It is reported like any

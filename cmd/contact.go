@@ -89,7 +89,7 @@ func added(c contacts.Change) string {
 		return "Changed " + text.Line(strings.TrimPrefix(c.String(), "~ "))
 	case c.New.Email == "":
 		return fmt.Sprintf("Added %s. Nothing can be sent to a contact without an address; to give it one: "+
-			"postrider contact add %q --email ADDR --update", who, c.New.Name)
+			"postrider contact add %s --email ADDR --update", who, text.Arg(c.New.Name))
 	}
 	return "Added " + who
 }

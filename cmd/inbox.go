@@ -203,10 +203,10 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how ad
 		if err != nil {
 			return err
 		}
-		next := "To test it: postrider inbox check " + in.Address
+		next := "To test it: postrider inbox check " + text.Arg(in.Address)
 		var login *oauth.Token
 		if !how.noCheck {
-			next = "To see who would get what: postrider run --dry-run --inbox " + in.Address
+			next = "To see who would get what: postrider run --dry-run --inbox " + text.Arg(in.Address)
 			if login, err = a.tryInbox(ctx, s, in, password, f.password.oauth, how.login); err != nil {
 				return err
 			}
@@ -286,7 +286,7 @@ func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Change
 		if password.oauth != "" {
 			return a.tellLogin(s, "Changed", in)
 		}
-		return a.tell("Changed %s. To test it: postrider inbox check %[1]s\n", in.Address)
+		return a.tell("Changed %s. To test it: postrider inbox check %s\n", in.Address, text.Arg(in.Address))
 	})
 }
 
@@ -371,7 +371,7 @@ func (a *app) inboxRemove(ctx context.Context, address string, yes bool) error {
 			return s.queue.Remove(ctx, a.who(s.host()), in.ID)
 		})
 		if err != nil && ctx.Err() != nil {
-			return fmt.Errorf("stopped: %s may be half removed, and is disabled then; `postrider inbox remove %[1]s` continues", in.Address)
+			return fmt.Errorf("stopped: %s may be half removed, and is disabled then; `postrider inbox remove %s` continues", in.Address, text.Arg(in.Address))
 		}
 		if err != nil {
 			return err

@@ -115,7 +115,7 @@ func (a *app) rewound(in inbox.Inbox, p pass.Rewind) error {
 	next := "All messages above it are registered already: the next run forwards none of them."
 	if p.Fresh > 0 {
 		next = fmt.Sprintf("The next run registers %s and forwards them by the current routes; to see how: postrider run --dry-run --inbox %s",
-			text.Count(p.Fresh, "message"), in.Address)
+			text.Count(p.Fresh, "message"), text.Arg(in.Address))
 	}
 	return a.tell("Done: the cursor of %s %s is at UID %d. %s\n", in.Address, text.Line(p.Folder.Name), p.To, next)
 }

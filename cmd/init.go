@@ -213,7 +213,7 @@ func (s *draft) write() error {
 	}
 	with := ""
 	if found, err := config.Find("", s.env); err != nil || found != s.path {
-		with = "-c " + s.path + " "
+		with = "-c " + text.Arg(s.path) + " "
 	}
 	return s.tell("Wrote %s. To add an inbox:\npostrider %sinbox add ADDR\n", s.path, with)
 }

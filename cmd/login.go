@@ -18,6 +18,7 @@ import (
 	"postrider/internal/inbox"
 	"postrider/internal/oauth"
 	"postrider/internal/terminal"
+	"postrider/internal/text"
 	"postrider/internal/tokens"
 )
 
@@ -70,7 +71,7 @@ func (a *app) inboxLogin(ctx context.Context, s *services, in inbox.Inbox, opts 
 		return err
 	}
 	if acct == nil {
-		return usage(fmt.Errorf("inbox %s logs in with a password; to use OAuth2: `postrider inbox set %[1]s --oauth NAME`", in.Address))
+		return usage(fmt.Errorf("inbox %s logs in with a password; to use OAuth2: `postrider inbox set %s --oauth NAME`", in.Address, text.Arg(in.Address)))
 	}
 	if err := a.logIn(ctx, s, *acct, namesOf(in), opts); err != nil {
 		return err
@@ -143,7 +144,7 @@ func (s *services) storeLogin(ctx context.Context, in inbox.Inbox, login oauth.T
 		err = s.tokens.LoggedIn(context.WithoutCancel(ctx), *acct, login, by)
 	}
 	if err != nil {
-		return fmt.Errorf("inbox %s was added, but without its login: %w; log in again with `postrider inbox login %[1]s`", in.Address, err)
+		return fmt.Errorf("inbox %s was added, but without its login: %w; log in again with `postrider inbox login %s`", in.Address, err, text.Arg(in.Address))
 	}
 	return nil
 }
@@ -258,7 +259,7 @@ func (a *app) tellLogin(s *services, done string, in inbox.Inbox) error {
 	if err != nil {
 		return err
 	}
-	next := "To test it: postrider inbox check " + in.Address
+	next := "To test it: postrider inbox check " + text.Arg(in.Address)
 	if acct.App.Personal() {
 		next = "To log in: " + acct.Login
 	}

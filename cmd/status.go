@@ -207,7 +207,7 @@ func (a *app) lastErrors(boxes []status.Inbox) error {
 	for _, b := range boxes {
 		what := b.LastError
 		if b.NeedsLogin != "" {
-			what = "needs login: " + b.NeedsLogin + "; log in with `postrider inbox login " + b.Email + "`"
+			what = "needs login: " + b.NeedsLogin + "; log in with `postrider inbox login " + text.Arg(b.Email) + "`"
 		}
 		if err := a.lastError(b.Email, what); err != nil {
 			return err

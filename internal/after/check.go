@@ -52,7 +52,7 @@ func (w *Worker) check(ctx context.Context, conn Server, in inbox.Inbox, action 
 		}
 		return "", err
 	case !in.AllowDelete:
-		return fmt.Sprintf("nothing is deleted here before it is allowed: postrider inbox set %s --allow-delete", in.Address), nil
+		return fmt.Sprintf("nothing is deleted here before it is allowed: postrider inbox set %s --allow-delete", text.Arg(in.Address)), nil
 	case conn.IsGmail():
 		trash, err := conn.Trash(ctx)
 		if err == nil && trash == "" {

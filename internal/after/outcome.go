@@ -53,7 +53,7 @@ func (v *visit) admit(j *job, at place, now time.Time) {
 	case moves && folder == t.Folder:
 		j.skip(fmt.Sprintf("the message is already in the folder %q", folder))
 	case deletes && !v.in.AllowDelete:
-		j.skip(fmt.Sprintf("nothing may be deleted in this inbox; to allow it: postrider inbox set %s --allow-delete, then postrider event retry %d", v.in.Address, j.claim.ID))
+		j.skip(fmt.Sprintf("nothing may be deleted in this inbox; to allow it: postrider inbox set %s --allow-delete, then postrider event retry %d", text.Arg(v.in.Address), j.claim.ID))
 	}
 }
 

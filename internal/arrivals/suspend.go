@@ -142,7 +142,7 @@ func (b *Book) Suspended(ctx context.Context, recipient string) (why string, _ e
 		return "", nil
 	}
 	return fmt.Sprintf("suspended since %s because its mail bounced %s (%s); to send to it again: postrider recipient resume %s",
-		n.Since.Format(time.DateOnly), text.Count(n.Bounces, "time"), n.Why, recipient), nil
+		n.Since.Format(time.DateOnly), text.Count(n.Bounces, "time"), n.Why, text.Arg(recipient)), nil
 }
 
 // read reads which recipients are suspended, and caches them.

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"postrider/internal/secret"
+	"postrider/internal/text"
 )
 
 // Lookup is os.LookupEnv, or a substitute.
@@ -136,7 +137,7 @@ func read(path string) (src []byte, private bool, _ error) {
 func openError(path string, err error) *Errors {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return newErrors(path, "there is no such file; correct the path, or make it with `postrider -c %s init`", path)
+		return newErrors(path, "there is no such file; correct the path, or make it with `postrider -c %s init`", text.Arg(path))
 	case errors.Is(err, fs.ErrPermission):
 		return newErrors(path, "may not be read by this user; run postrider as the user of its service, with sudo -u postrider, for example")
 	}

@@ -14,6 +14,7 @@ import (
 	"postrider/internal/health"
 	"postrider/internal/route"
 	"postrider/internal/secret"
+	"postrider/internal/text"
 )
 
 // scalar puts text into v. An error never repeats the value of a secret.
@@ -90,20 +91,20 @@ func kindOf(v reflect.Value) string {
 }
 
 // secret resolves a reference. It accepts the text itself in a file that only its owner can read.
-func (r *reader) secret(key, text string) (secret.String, error) {
+func (r *reader) secret(key, value string) (secret.String, error) {
 	inFile := r.places[key].line > 0
-	if inFile && !r.private && !secret.IsRef(text) && holdsPassword(key, text) {
+	if inFile && !r.private && !secret.IsRef(value) && holdsPassword(key, value) {
 		return "", fmt.Errorf("a password stands here as plain text, and other users can read this file; "+
-			"run: chmod 600 %s (or write env:NAME, file:PATH or command:... instead)", r.path)
+			"run: chmod 600 %s (or write env:NAME, file:PATH or command:... instead)", text.Arg(r.path))
 	}
-	if name, ok := strings.CutPrefix(text, "file:"); ok {
-		text = "file:" + relativeTo(r.path, name)
+	if name, ok := strings.CutPrefix(value, "file:"); ok {
+		value = "file:" + relativeTo(r.path, name)
 	}
-	value, err := r.resolve(text)
-	if err == nil && value == "" {
+	resolved, err := r.resolve(value)
+	if err == nil && resolved == "" {
 		err = errors.New("is empty; give a value, or remove the line")
 	}
-	return secret.String(value), err
+	return secret.String(resolved), err
 }
 
 // holdsPassword reports whether a secret in plain text contains a password: a URL or a data source

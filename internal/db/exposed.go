@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+
+	"postrider/internal/text"
 )
 
 // Exposed returns an error that names a file of an SQLite database that other users can read or
@@ -29,7 +31,7 @@ func (db *DB) Exposed() error {
 	for _, end := range []string{"", "-wal", "-shm"} { // SQLite gives the last two the mode of the first
 		info, err := os.Stat(db.where + end)
 		if err == nil && info.Mode()&entered != 0 {
-			return fmt.Errorf("%s has mode %04o; run: chmod 600 %[1]s", db.where+end, info.Mode().Perm())
+			return fmt.Errorf("%s has mode %04o; run: chmod 600 %s", db.where+end, info.Mode().Perm(), text.Arg(db.where+end))
 		}
 	}
 	return nil

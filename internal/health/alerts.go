@@ -42,7 +42,7 @@ const (
 func Check(f Facts, l Limits) []Alert {
 	n, c := Count(f), checker{who: f.Inbox, of: Alert{Inbox: f.Inbox}}
 	l = l.Of(f)
-	list := "see `postrider task list --inbox " + f.Inbox
+	list := "see `postrider task list --inbox " + text.Arg(f.Inbox)
 	if f.Active {
 		c.count(Backlog, n.Backlog, l.Backlog, "messages not forwarded yet", list+"`")
 		if f.Left == nil || *f.Left > 0 { // otherwise they only wait for a rate limit
@@ -61,7 +61,7 @@ func Check(f Facts, l Limits) []Alert {
 		c.count(Conflicts, n.Conflicts, l.Conflicts, "leases that workers lost in the last day",
 			"raise concurrency.lease, unless a host was suspended")
 		c.share(RetryRate, n.RetryRate, l.RetryRate, "messages of the last day that took more than one attempt",
-			"see the attempts in `postrider task list --inbox "+f.Inbox+
+			"see the attempts in `postrider task list --inbox "+text.Arg(f.Inbox)+
 				"`, and the relay's replies in `postrider task show ID`")
 		c.age(LastScan, n.SinceScan, l.LastScan, "time since the last complete scan", lastScanFix(f))
 	}
@@ -81,7 +81,7 @@ func dueFix(f Facts) string {
 }
 
 func lastScanFix(f Facts) string {
-	fix := "see `postrider inbox check " + f.Inbox + "`"
+	fix := "see `postrider inbox check " + text.Arg(f.Inbox) + "`"
 	if f.LastError != "" {
 		fix += "; the last error was: " + text.Line(f.LastError)
 	}

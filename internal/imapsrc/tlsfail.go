@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"postrider/internal/certs"
+	"postrider/internal/text"
 )
 
 // usualPorts helps when port and security do not match.
@@ -46,7 +47,7 @@ func (c *Conn) set(flag string) string {
 	if c.cfg.Unstored {
 		return "add it with `" + flag + "`"
 	}
-	return "`postrider inbox set " + cmp.Or(c.cfg.Account, c.cfg.Username) + " " + flag + "`"
+	return "`postrider inbox set " + text.Arg(cmp.Or(c.cfg.Account, c.cfg.Username)) + " " + flag + "`"
 }
 
 // refusedUs says why the server may have ended TLS with an alert. In TLS 1.3 the alert about the

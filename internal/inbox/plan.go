@@ -168,7 +168,7 @@ func (s *Store) planChange(p *Planned, o ImportOptions) error {
 	p.changes = s.effective(p)
 	switch {
 	case p.Old.Active && !p.New.Active:
-		errs = append(errs, fmt.Errorf("inbox %s is active; to disable it: postrider inbox disable %[1]s", p.Old.Address))
+		errs = append(errs, fmt.Errorf("inbox %s is active; to disable it: postrider inbox disable %s", p.Old.Address, text.Arg(p.Old.Address)))
 	case len(p.Differences) > 0 && !o.Update:
 		errs = append(errs, fmt.Errorf("inbox %s exists already with other settings (%s); to change it: --update",
 			p.Old.Address, strings.Join(p.Differences, ", ")))

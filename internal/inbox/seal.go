@@ -97,7 +97,7 @@ func (e *UnsealError) Error() string {
 
 // setAgain is the command that replaces all that a password is bound to.
 func setAgain(address string) string {
-	return "postrider inbox set " + address + " --host HOST --port N --security tls --username NAME --password-stdin"
+	return "postrider inbox set " + text.Arg(address) + " --host HOST --port N --security tls --username NAME --password-stdin"
 }
 
 // requireKey fails when there is no key file. It is called when encrypted passwords or tokens exist:
@@ -115,7 +115,7 @@ func (s *Sealer) lostKey() error {
 		"restore it from a backup or correct secrets.key_file; if it is lost, "+
 		"create a new key with `(umask 077; head -c 32 /dev/urandom | base64 > %s)` "+
 		"and set the password of each inbox again with `%s`; `postrider check` says where a login is needed, too",
-		ErrNoKey, s.path, s.path, setAgain("ADDR"))
+		ErrNoKey, s.path, text.Arg(s.path), setAgain("ADDR"))
 }
 
 // readKey returns the key that is known, or reads the key file.

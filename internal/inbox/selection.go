@@ -67,7 +67,7 @@ func (s *Store) ActiveOf(ctx context.Context, sel Selection) ([]Inbox, error) {
 	}
 	for _, in := range boxes {
 		if !in.Active && slices.Contains(named, in.Address) {
-			return nil, &InvalidError{fmt.Errorf("inbox %s is disabled; enable it with `postrider inbox enable %[1]s`", in.Address)}
+			return nil, &InvalidError{fmt.Errorf("inbox %s is disabled; enable it with `postrider inbox enable %s`", in.Address, text.Arg(in.Address))}
 		}
 	}
 	return keep(boxes, func(in Inbox) bool { return in.Active }), nil

@@ -196,9 +196,9 @@ func outage(o Outage) Inbox {
 		Commands: []string{},
 	}
 	if o.Until == nil {
-		in.Commands = []string{"postrider inbox check " + o.Address}
+		in.Commands = []string{"postrider inbox check " + text.Arg(o.Address)}
 		if o.Kind == NeedsLogin {
-			in.Commands = []string{"postrider inbox login " + o.Address}
+			in.Commands = []string{"postrider inbox login " + text.Arg(o.Address)}
 		}
 		return in
 	}

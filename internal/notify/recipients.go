@@ -9,6 +9,7 @@ import (
 	"gorm.io/gorm"
 
 	"postrider/internal/db"
+	"postrider/internal/text"
 )
 
 // maxRecipients is how many recipients a digest lists; the rest is counted.
@@ -70,7 +71,7 @@ func (d *Digest) addRepeated(all []Repeated) {
 		if len(d.Recipients) < maxRecipients {
 			out := Recipient{line(r.Recipient), r.Since, r.Bounces, line(r.Why), r.Suspended, []string{"postrider recipient list"}}
 			if r.Suspended {
-				out.Commands = []string{"postrider recipient resume " + out.Recipient}
+				out.Commands = []string{"postrider recipient resume " + text.Arg(out.Recipient)}
 			}
 			d.Recipients = append(d.Recipients, out)
 		}

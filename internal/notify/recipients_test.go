@@ -11,12 +11,12 @@ func TestRecipients(t *testing.T) {
 	const oneBounces = "postrider: 1 recipient bounces again and again"
 	onEach(t, func(t *testing.T, b *bench) {
 		b.exec(`INSERT INTO suspended_recipients (recipient, since, bounces, why, suspended, resumed_at)
-VALUES ('gone@other.example', 1700000000000001, 5, '550 5.1.1 no such user', 1, NULL), ('back@other.example', 1700000000000001, 5, '550 no', 0, 1700000000000002)`)
+VALUES ('o''brien@other.example', 1700000000000001, 5, '550 5.1.1 no such user', 1, NULL), ('back@other.example', 1700000000000001, 5, '550 no', 0, 1700000000000002)`)
 		b.wantSent("one is suspended", oneBounces)
 		raw := body(t, b.relay.sent[0].raw)
 		for _, want := range []string{
-			"Mail to gone@other.example bounces again and again (5 times). Nothing more is sent to it until it is resumed.",
-			"550 5.1.1 no such user", "postrider recipient resume gone@other.example",
+			"Mail to o'brien@other.example bounces again and again (5 times). Nothing more is sent to it until it is resumed.",
+			"550 5.1.1 no such user", `postrider recipient resume 'o'\''brien@other.example'`,
 		} {
 			if !strings.Contains(strings.Join(strings.Fields(raw), " "), want) {
 				t.Errorf("the digest is\n%s\nwant %q in it", raw, want)
@@ -24,7 +24,7 @@ VALUES ('gone@other.example', 1700000000000001, 5, '550 5.1.1 no such user', 1, 
 		}
 		b.later()
 		b.wantSent("nothing new")
-		b.exec(`UPDATE suspended_recipients SET since = 1700000000000003, suspended = 0 WHERE recipient = 'gone@other.example'`)
+		b.exec(`UPDATE suspended_recipients SET since = 1700000000000003, suspended = 0 WHERE recipient = 'o''brien@other.example'`)
 		b.wantSent("it is found again, and only noted", oneBounces)
 		if raw := body(t, b.relay.sent[0].raw); strings.Contains(raw, "Nothing more is sent") || !strings.Contains(raw, "postrider recipient list") {
 			t.Errorf("the digest is\n%s\nwant that it is only noted", raw)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"postrider/internal/inbox"
+	"postrider/internal/text"
 )
 
 // Rewind is the cursor of a folder that moves back, and the messages above its new place.
@@ -44,7 +45,7 @@ func PlanRewind(ctx context.Context, src Source, known Registry, in inbox.Inbox,
 func (r *Rewind) plan(ctx context.Context, src Source, known Registry, in inbox.Inbox, since string) error {
 	if r.Folder.InitializedAt == nil {
 		return fmt.Errorf("folder %q was never scanned and has no cursor yet; to choose where it begins: `postrider inbox set %s --start all`",
-			r.Folder.Name, in.Address)
+			r.Folder.Name, text.Arg(in.Address))
 	}
 	info, next, err := selectFolder(ctx, src, r.Folder.Name)
 	switch {
@@ -52,7 +53,7 @@ func (r *Rewind) plan(ctx context.Context, src Source, known Registry, in inbox.
 		return err
 	case info.UIDValidity != r.Folder.Epoch():
 		return fmt.Errorf("the UIDVALIDITY of folder %q has changed since the last run; first do `postrider run --inbox %s`, "+
-			"which compares all its messages with the registered ones", r.Folder.Name, in.Address)
+			"which compares all its messages with the registered ones", r.Folder.Name, text.Arg(in.Address))
 	case since != "":
 		if r.To, err = StartUID(ctx, src, inbox.Start("since:"+since), info, next); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // Specimen is a message to try the routes on.
@@ -127,7 +128,7 @@ func Fetch(ctx context.Context, dial func() (Source, error), t tasks.Task, maxSi
 	case err != nil:
 		return nil, err
 	case info.UIDValidity != t.UIDValidity():
-		return nil, fmt.Errorf("the UIDVALIDITY of folder %q has changed since; `postrider run --inbox %s` finds its messages again", t.Folder, t.Inbox)
+		return nil, fmt.Errorf("the UIDVALIDITY of folder %q has changed since; `postrider run --inbox %s` finds its messages again", t.Folder, text.Arg(t.Inbox))
 	}
 	return fetchOne(ctx, src, t, t.Identity.Size > maxSize)
 }

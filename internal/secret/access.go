@@ -5,11 +5,17 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"postrider/internal/text"
 )
 
 // FixAccess is what to do when this user may not read or write files of one owner, after "; ".
 func FixAccess(paths ...string) string {
-	names := strings.Join(paths, " ")
+	quoted := make([]string, len(paths))
+	for i := range paths {
+		quoted[i] = text.Arg(paths[i])
+	}
+	names := strings.Join(quoted, " ")
 	info, err := os.Stat(paths[0])
 	if err != nil {
 		return "make sure that this user can enter the directory " + filepath.Dir(paths[0])

@@ -15,6 +15,8 @@ import (
 	"os"
 	"runtime"
 	"strings"
+
+	"postrider/internal/text"
 )
 
 // maxSize is the largest secret file, in octets. It ends the reading of files like /dev/zero.
@@ -105,7 +107,7 @@ func ReadPrivateFile(path string) ([]byte, error) {
 // the command that fixes it. On Windows, which has no such permissions, there is no error.
 func CheckReaders(path string, info fs.FileInfo) error {
 	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
-		return fmt.Errorf("other users can access %s (mode %04o); run: chmod 600 %s", path, mode, path)
+		return fmt.Errorf("other users can access %s (mode %04o); run: chmod 600 %s", path, mode, text.Arg(path))
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/user"
 	"strconv"
+
+	"postrider/internal/text"
 )
 
 // CheckWriters returns an error when users other than root and the one who runs this process can
@@ -26,7 +28,7 @@ func CheckWriters(path string, info fs.FileInfo) error {
 // CheckMode is the part of CheckWriters about the mode.
 func CheckMode(path string, info fs.FileInfo) error {
 	if _, ok := owner(info); ok && info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("other users can write it (mode %04o); run: chmod go-w %s", info.Mode().Perm(), path)
+		return fmt.Errorf("other users can write it (mode %04o); run: chmod go-w %s", info.Mode().Perm(), text.Arg(path))
 	}
 	return nil
 }
@@ -36,7 +38,7 @@ func checkOwner(path string, uid, me int) error {
 		return nil
 	}
 	return fmt.Errorf("it belongs to the user %s, and not to %s, who runs postrider; run postrider as %[1]s, or: chown %[2]s %[3]s",
-		userName(uid), userName(me), path)
+		userName(uid), userName(me), text.Arg(path))
 }
 
 // userName is the number of a user without a name.

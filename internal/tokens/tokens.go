@@ -75,7 +75,7 @@ func (a Account) Binding() []byte {
 func ForInbox(in inbox.Inbox, app *oauth.App) Account {
 	a := Account{
 		Key: fmt.Sprintf("inbox:%d", in.ID), InboxID: in.ID, App: app, Use: oauth.IMAP, Name: in.Username,
-		Login:  "postrider inbox login " + in.Address,
+		Login:  "postrider inbox login " + text.Arg(in.Address),
 		Server: []string{in.Address, in.Server(), in.CAFile, in.TLSFingerprint, in.ClientCert},
 	}
 	return a.shared()

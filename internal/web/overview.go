@@ -12,6 +12,7 @@ import (
 	"postrider/internal/outbox"
 	"postrider/internal/status"
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // overviewBody is what the overview shows.
@@ -220,12 +221,12 @@ func inboxNeeds(report status.Report, boxes []inbox.Inbox) (out []need) {
 		case in.NeedsLogin != "":
 			out = append(out, need{
 				Title: in.Email + " needs a login", Since: since[in.Email], Says: in.NeedsLogin,
-				Fix: "Run `postrider inbox login " + in.Email + "` on the server.", Link: inboxPath(in.Email),
+				Fix: "Run `postrider inbox login " + text.Arg(in.Email) + "` on the server.", Link: inboxPath(in.Email),
 			})
 		case in.LastError != "":
 			out = append(out, need{
 				Title: in.Email + " cannot be read", Since: since[in.Email], Says: in.LastError,
-				Fix: "Run `postrider inbox check " + in.Email + "` on the server to test it.", Link: inboxPath(in.Email),
+				Fix: "Run `postrider inbox check " + text.Arg(in.Email) + "` on the server to test it.", Link: inboxPath(in.Email),
 			})
 		case in.Late:
 			late++

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"postrider/internal/secret"
+	"postrider/internal/text"
 )
 
 // users are those of a file. It is read again when it changes. While it cannot be used nobody can
@@ -92,10 +93,10 @@ func parseUsers(path string, content []byte) (map[string][]byte, error) {
 		}
 		name, hash, ok := strings.Cut(line, ":")
 		if !ok || !validName(name) {
-			return nil, fmt.Errorf("line %d of %s is not NAME:PASSWORD; make it with `htpasswd -B %[2]s NAME`", n, path)
+			return nil, fmt.Errorf("line %d of %s is not NAME:PASSWORD; make it with `htpasswd -B %s NAME`", n, path, text.Arg(path))
 		}
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
-			return nil, fmt.Errorf("line %d of %s: the password of %s is not encrypted with bcrypt; set it again with `htpasswd -B %[2]s %[3]s`", n, path, name)
+			return nil, fmt.Errorf("line %d of %s: the password of %s is not encrypted with bcrypt; set it again with `htpasswd -B %s %s`", n, path, name, text.Arg(path), text.Arg(name))
 		}
 		if out[name] != nil {
 			return nil, fmt.Errorf("line %d of %s: there is another %s above; remove one of them", n, path, name)
