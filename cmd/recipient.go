@@ -51,6 +51,7 @@ func (a *app) recipientList(ctx context.Context, asJSON bool) error {
 		}
 		g := a.table("recipient", "since", "bounces", "suspended", "last bounce")
 		for _, n := range all {
+			n.Suspended = n.Suspended && s.cfg.Bounces.Suspend // else mail is sent to it
 			if asJSON {
 				if err := a.printJSON(notedView{n.Recipient, n.Since, n.Bounces, n.Why, n.Suspended, n.Resumed}); err != nil {
 					return err
