@@ -171,7 +171,10 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 	if len(boxes) == 0 {
 		err = a.report(finding{what: "inboxes", note: true, text: noneActive(len(all))})
 	} else if found, err = s.checkInboxes(ctx, boxes); err == nil {
-		err = a.reportInboxes(opts.overview, table, boxes, found, len(all)-len(boxes))
+		notes := func(in inbox.Inbox) []string {
+			return table.InboxNotes(cfg.After.Rule(), in.Address, in.Labels.Texts()...)
+		}
+		err = a.reportInboxes(opts.overview, notes, boxes, found, len(all)-len(boxes))
 	}
 	if err != nil || cfg.Bounces.Inbox == "" {
 		return append(found, stored), err
@@ -181,7 +184,7 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 }
 
 // reportInboxes prints a line for each of the inboxes that are shown.
-func (a *app) reportInboxes(o overview, table *route.Table, boxes []inbox.Inbox, found []finding, disabled int) error {
+func (a *app) reportInboxes(o overview, notes func(inbox.Inbox) []string, boxes []inbox.Inbox, found []finding, disabled int) error {
 	failed := func(f finding) bool { return f.err != nil }
 	n := countInboxes(found, failed, func(finding) bool { return true })
 	n.disabled = disabled
@@ -198,7 +201,7 @@ func (a *app) reportInboxes(o overview, table *route.Table, boxes []inbox.Inbox,
 		if o.partly(n.all()) && !failed(found[i]) {
 			continue
 		}
-		if err := cmp.Or(a.report(found[i]), a.notes("inbox "+in.Address, table.InboxNotes(in.Address, in.Labels.Texts()...))); err != nil {
+		if err := cmp.Or(a.report(found[i]), a.notes("inbox "+in.Address, notes(in))); err != nil {
 			return err
 		}
 	}

@@ -37,23 +37,20 @@ func (a *app) observer(doing string, opts runOptions) *observer {
 // Preview implements pass.Observer.
 func (o *observer) Preview(p pass.Preview) {
 	if w := p.Would(); w != nil {
-		d := p.Entry.Decision
-		o.find(w, after.MayLeave(tasks.Task{
-			Undecided: d != nil && d.Undecided, Form: tasks.Form{Mode: p.Entry.Mode}, Deliveries: p.Deliveries,
-		}))
+		o.find(w, after.MayBeDeleted(tasks.Task{Keep: w.Keep, Form: tasks.Form{Mode: p.Entry.Mode}, Deliveries: p.Deliveries}))
 	}
 }
 
 // Due implements pass.Observer.
-func (o *observer) Due(t tasks.Task) { o.find(pass.WouldProcess(t), after.MayLeave(t)) }
+func (o *observer) Due(t tasks.Task) { o.find(pass.WouldProcess(t), after.MayBeDeleted(t)) }
 
 // find prints a finding at once, since there may be any number, and keeps the first error. If the
-// message may leave its folder, then says whether it would.
-func (o *observer) find(w *pass.Would, mayLeave bool) {
+// message may be deleted on its server, then says whether it would.
+func (o *observer) find(w *pass.Would, deletable bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	line := w.String()
-	if o.then != nil && mayLeave {
+	if o.then != nil && deletable {
 		line += o.then(w)
 	}
 	line += "\n"

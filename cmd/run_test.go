@@ -119,6 +119,7 @@ func TestDryRunOfDueTasks(t *testing.T) {
 		told bool
 	}{
 		{"open", tasks.Task{Deliveries: []tasks.Delivery{got, open}}, true},
+		{"the inbox's own copy", tasks.Task{Keep: tasks.KeepOwnCopy, Deliveries: []tasks.Delivery{open}}, false},
 		{"a notice", tasks.Task{Form: tasks.Form{Mode: "notice"}, Deliveries: []tasks.Delivery{open}}, false},
 		{"refused", tasks.Task{Deliveries: []tasks.Delivery{{Recipient: "c@firm.example", Status: tasks.Failed}, open}}, false},
 		{"unknown", tasks.Task{Deliveries: []tasks.Delivery{{Recipient: "c@firm.example", Status: tasks.Sending}}}, false},

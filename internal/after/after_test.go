@@ -106,8 +106,9 @@ func TestLeavesAlone(t *testing.T) {
 			r.worker.Wants = func(outbox.Kind, string, string) (time.Duration, bool) { return 2 * time.Hour, true }
 		}, outbox.Waiting, ""},
 		{"a notice was forwarded", "delete", func(_ *rig, task *tasks.Task) { task.Form.Mode = "notice" }, outbox.Dropped, "only a notice"},
-		{"a route may match", "delete", func(_ *rig, task *tasks.Task) { task.Skip = tasks.SkipUndecided }, outbox.Dropped, "it is not known whether a route matches"},
-		{"another route may match", "move:Done", func(_ *rig, task *tasks.Task) { task.Undecided = true }, outbox.Dropped, "it is not known whether a route matches"},
+		{"a route may match", "delete", func(_ *rig, task *tasks.Task) { task.Keep = tasks.KeepUndecided }, outbox.Dropped, "it is not known whether a route matches"},
+		{"another route may match", "move:Done", func(_ *rig, task *tasks.Task) { task.Keep = tasks.KeepUndecided }, outbox.Dropped, "it is not known whether a route matches"},
+		{"a recipient who reads it here", "delete", func(_ *rig, task *tasks.Task) { task.Keep = tasks.KeepOwnCopy }, outbox.Dropped, "the inbox's own address is a recipient"},
 		{"a duplicate of what nobody has", "delete", func(r *rig, task *tasks.Task) {
 			task.Deliveries[0].Status, task.Deliveries[0].DuplicateOf = tasks.Duplicated, 5
 			r.tasks[5] = tasks.Task{ID: 5, Deliveries: []tasks.Delivery{{Recipient: "x@firm.example", Status: tasks.Failed}}}

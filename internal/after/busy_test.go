@@ -124,8 +124,8 @@ func TestInboxesAtOnce(t *testing.T) {
 	})
 }
 
-// TestLeaves: a message leaves its folder when each recipient has it, from whichever task.
-func TestLeaves(t *testing.T) {
+// TestArrived: each recipient has the message, from whichever task.
+func TestArrived(t *testing.T) {
 	has := func(to string) tasks.Delivery { return tasks.Delivery{Recipient: to, Status: tasks.Delivered} }
 	copied := func(to string, of int64) tasks.Delivery {
 		return tasks.Delivery{Recipient: to, Status: tasks.Duplicated, DuplicateOf: of}
@@ -144,14 +144,26 @@ func TestLeaves(t *testing.T) {
 		{"by a task that failed", []tasks.Delivery{copied("y@firm.example", 5)}, false},
 		{"by half", []tasks.Delivery{has("x@firm.example"), {Recipient: "y@firm.example", Status: tasks.Pending}}, false},
 	} {
-		if got := leaves(tasks.Task{Status: tasks.Forwarded, Deliveries: c.ds}, known); got != c.want {
+		if got := arrived(tasks.Task{Deliveries: c.ds}, known); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
-	if leaves(tasks.Task{Status: tasks.SkippedNoMatch, Skip: tasks.SkipUndecided}, nil) {
-		t.Error("a message leaves that a route may match")
-	}
-	if leaves(tasks.Task{Status: tasks.SkippedNoMatch, Form: tasks.Form{Mode: "notice"}}, nil) || !leaves(tasks.Task{Status: tasks.SkippedNoMatch}, nil) {
-		t.Error("a message that no route matches leaves, but not one of which a notice went out")
+}
+
+// TestKeeps: what is known of a task keeps its message from being moved, and from being deleted.
+func TestKeeps(t *testing.T) {
+	for _, c := range []struct {
+		name                 string
+		task                 tasks.Task
+		fromMove, fromDelete bool
+	}{
+		{"nothing", tasks.Task{}, false, false},
+		{"a notice", tasks.Task{Form: tasks.Form{Mode: "notice"}}, true, true},
+		{"a route may match", tasks.Task{Keep: tasks.KeepUndecided}, true, true},
+		{"the inbox's own copy", tasks.Task{Keep: tasks.KeepOwnCopy}, false, true},
+	} {
+		if fromMove, fromDelete := keeps(c.task, false) != "", keeps(c.task, true) != ""; fromMove != c.fromMove || fromDelete != c.fromDelete {
+			t.Errorf("%s: kept from a move %t, from a deletion %t; want %t, %t", c.name, fromMove, fromDelete, c.fromMove, c.fromDelete)
+		}
 	}
 }

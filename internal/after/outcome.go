@@ -31,7 +31,7 @@ func (v *visit) admit(j *job, at place, now time.Time) {
 	t, deletes := j.task, at.action == route.Delete
 	folder, moves := at.action.Folder()
 	delay, wanted := v.worker.Wants(j.claim.Kind, t.Route, j.claim.Action)
-	other := sharedWith(v.in, v.boxes, t.Folder)
+	other, kept := sharedWith(v.in, v.boxes, t.Folder), keeps(t, deletes)
 	switch {
 	case t.ID == 0:
 		j.skip("the task was deleted")
@@ -41,11 +41,9 @@ func (v *visit) admit(j *job, at place, now time.Time) {
 		j.skip("this action is no longer in the section after of the configuration")
 	case delay > 0 && t.FinishedAt != nil && now.Before(t.FinishedAt.Add(delay)):
 		j.back(t.FinishedAt.Add(delay).Sub(now))
-	case (deletes || moves) && onlyNotice(t):
-		j.skip("only a notice was forwarded, and the message stays where the notice says it is")
-	case (deletes || moves) && undecided(t):
-		j.skip(fmt.Sprintf("it is not known whether a route matches (see postrider task show %d), and the message stays", t.ID))
-	case (deletes || moves) && !leaves(t, j.known):
+	case (deletes || moves) && kept != "":
+		j.skip(kept)
+	case (deletes || moves) && t.Status == tasks.Forwarded && !arrived(t, j.known):
 		j.skip("it is not certain that each recipient has the message")
 	case (deletes || moves) && other != "":
 		j.skip(fmt.Sprintf("the inbox %s has the same account and watches the folder %q, too, and would lose the message; "+
@@ -57,26 +55,26 @@ func (v *visit) admit(j *job, at place, now time.Time) {
 	}
 }
 
-// leaves reports whether the message of a task that has ended may be moved or deleted: more than a notice
-// went out, it is known whether a route matches, and if it was forwarded, each recipient has it. known are
-// the tasks of duplicates.
-func leaves(t tasks.Task, known map[int64]tasks.Task) bool {
-	return !onlyNotice(t) && !undecided(t) && (t.Status != tasks.Forwarded || arrived(t, known))
+// keeps says why a message must not be deleted, or also not be moved, whoever has got it.
+func keeps(t tasks.Task, deletes bool) string {
+	switch {
+	case t.Form.Mode == "notice": // it goes out in place of the message
+		return "only a notice was forwarded, and the message stays where the notice says it is"
+	case t.Keep == tasks.KeepUndecided:
+		return fmt.Sprintf("it is not known whether a route matches (see postrider task show %d), and the message stays", t.ID)
+	case t.Keep == tasks.KeepOwnCopy && deletes:
+		return "the inbox's own address is a recipient, and has this copy alone"
+	}
+	return ""
 }
 
-// MayLeave is leaves for a task that is due or would be registered, as far as that is known before its
-// next attempt: each recipient has the message or may get it.
-func MayLeave(t tasks.Task) bool {
-	return !onlyNotice(t) && !undecided(t) && !slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
+// MayBeDeleted reports whether the message of a task that is due or would be registered may be deleted
+// once it has ended, as far as that is known before its next attempt: each recipient has it or may get it.
+func MayBeDeleted(t tasks.Task) bool {
+	return keeps(t, true) == "" && !slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
 		return d.Status == tasks.Failed || d.Status == tasks.Sending || d.Waits() || d.HasBounced()
 	})
 }
-
-// onlyNotice reports whether a notice goes out in place of the message, and says where that is.
-func onlyNotice(t tasks.Task) bool { return t.Form.Mode == "notice" }
-
-// undecided reports whether a route that could not look at all of the message may match.
-func undecided(t tasks.Task) bool { return t.Undecided || t.Skip == tasks.SkipUndecided }
 
 // arrived reports whether there are recipients, each has the message, from this task or from another
 // one, and none of them has bounced. Of another task that is purged this is not known: an operator may

@@ -251,8 +251,8 @@ func TestUndecidedStays(t *testing.T) {
 	if out := w.must(0, "event", "list", "--status", "skipped", "--json").stdout; !strings.Contains(out, "it is not known whether a route matches") {
 		t.Errorf("event list prints\n%s\nwant why nothing was deleted", out)
 	}
-	if out := w.must(0, "task", "show", "2", "--json").stdout; !strings.Contains(out, `"skip_reason":"undecided"`) {
-		t.Errorf("task show prints\n%s\nwant the skip reason", out)
+	if out := w.must(0, "task", "show", "2", "--json").stdout; !strings.Contains(out, `"keep_reason":"undecided"`) {
+		t.Errorf("task show prints\n%s\nwant the keep reason", out)
 	}
 }
 
@@ -278,7 +278,7 @@ func TestTakenButUndecided(t *testing.T) {
 		t.Errorf("event list prints\n%s\nwant why nothing was deleted", out)
 	}
 	out := w.must(0, "task", "show", "2", "--json").stdout
-	if !strings.Contains(out, `"undecided":true`) || !strings.Contains(out, `route \"court\": body is undecided`) {
+	if !strings.Contains(out, `"keep_reason":"undecided"`) || !strings.Contains(out, `route \"court\": body is undecided`) {
 		t.Errorf("task show prints\n%s\nwant that it is undecided, and which route", out)
 	}
 }

@@ -80,19 +80,19 @@ func TestUndecided(t *testing.T) {
 	task := r.wantTask(tasks.SkippedNoMatch, reason)
 	_, err := r.queue.Requeue(t.Context(), "a person", task.ID)
 	check(t, err)
-	if again := r.tasks()[0]; task.Skip != tasks.SkipUndecided || again.Skip != "" {
-		t.Errorf("the skip reason is %q, and %q when it is requeued; want %q, and none", task.Skip, again.Skip, tasks.SkipUndecided)
+	if task.Keep != tasks.KeepUndecided {
+		t.Errorf("the keep reason is %q, want %q", task.Keep, tasks.KeepUndecided)
 	}
 	r.want(r.run(), Counters{SkippedNoMatch: 1})
-	if task := r.wantTask(tasks.SkippedNoMatch, reason); task.Skip != tasks.SkipUndecided {
-		t.Errorf("decided at its claim, the skip reason is %q, want %q", task.Skip, tasks.SkipUndecided)
+	if task := r.wantTask(tasks.SkippedNoMatch, reason); task.Keep != tasks.KeepUndecided {
+		t.Errorf("decided at its claim, the keep reason is %q, want %q", task.Keep, tasks.KeepUndecided)
 	}
 	r2 := newRig(t, nil, word)
 	r2.add(inbox.StartAll)
 	r2.put("INBOX", testserver.Mail("a@x.example", address, "x", "no such word"))
 	r2.want(r2.run(), Counters{Registered: 1, SkippedNoMatch: 1})
-	if task := r2.wantTask(tasks.SkippedNoMatch, "no route matches"); task.Skip != "" {
-		t.Errorf("of a message that was read the skip reason is %q, want none", task.Skip)
+	if task := r2.wantTask(tasks.SkippedNoMatch, "no route matches"); task.Keep != "" {
+		t.Errorf("of a message that was read the keep reason is %q, want none", task.Keep)
 	}
 }
 
@@ -107,8 +107,8 @@ func TestUndecidedAndTaken(t *testing.T) {
 	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
 	task := r.wantTask(tasks.Forwarded, "")
 	want := `undecided: route "court": body is undecided: it has parts, but no valid boundary between them`
-	if trail := r.trail(); !task.Undecided || !slices.Contains(trail, want) {
-		t.Errorf("undecided is %t, and the trail says %q; want it undecided, and %q", task.Undecided, trail, want)
+	if trail := r.trail(); task.Keep != tasks.KeepUndecided || !slices.Contains(trail, want) {
+		t.Errorf("the keep reason is %q, and the trail says %q; want it undecided, and %q", task.Keep, trail, want)
 	}
 }
 

@@ -65,7 +65,7 @@ func Decide(ctx context.Context, table *route.Table, m route.Mail, maxReceived i
 		return tasks.Decision{Skip: tasks.SkipLoop, Reason: why}, table.Decide(ctx, m)
 	}
 	by := table.Decide(ctx, m)
-	d := tasks.Decision{Route: by.Route, Recipients: by.To, Reason: by.Reason, Notes: notesOf(by), Undecided: by.Unsure}
+	d := tasks.Decision{Route: by.Route, Recipients: by.To, Reason: by.Reason, Notes: notesOf(by), Keep: keep(by)}
 	if by.Priority == route.High {
 		d.Priority = tasks.High
 	}
@@ -76,11 +76,19 @@ func Decide(ctx context.Context, table *route.Table, m route.Mail, maxReceived i
 		d.Skip = tasks.SkipByRoute
 	case len(by.To) == 0:
 		d.Route = ""
-		if by.Unsure {
-			d.Skip = tasks.SkipUndecided
-		}
 	}
 	return d, by
+}
+
+// keep says why the message must stay on its server.
+func keep(d route.Decision) tasks.KeepReason {
+	switch {
+	case d.Unsure:
+		return tasks.KeepUndecided
+	case d.LeftOut != "":
+		return tasks.KeepOwnCopy
+	}
+	return ""
 }
 
 func notesOf(d route.Decision) (notes []tasks.Note) {

@@ -19,13 +19,15 @@ func TestDecide(t *testing.T) {
 		skip       tasks.SkipReason
 		recipients []string
 		priority   tasks.Priority
+		keep       tasks.KeepReason
 	}{
-		"a route":         {route.Rule{Name: "r", To: []string{team}}, "", tasks.Received, "", []string{team}, tasks.Normal},
-		"a high route":    {route.Rule{Name: "r", To: []string{team}, Priority: route.High}, "", tasks.Received, "", []string{team}, tasks.High},
-		"no route":        {route.Rule{Name: "r", Match: route.Match{Subject: []string{"nothing like it"}}, To: []string{team}}, "", tasks.SkippedNoMatch, "", nil, tasks.Normal},
-		"a skip":          {route.Rule{Name: "r", Skip: true}, "", tasks.Skipped, tasks.SkipByRoute, nil, tasks.Normal},
-		"too many hops":   {route.Rule{Name: "r", To: []string{team}}, strings.Repeat("Received: from x by y; Mon, 2 Jan 2006 15:04:05 +0000\r\n", 4), tasks.Skipped, tasks.SkipLoop, nil, tasks.Normal},
-		"just few enough": {route.Rule{Name: "r", To: []string{team}}, strings.Repeat("Received: from x by y; Mon, 2 Jan 2006 15:04:05 +0000\r\n", 2), tasks.Received, "", []string{team}, tasks.Normal},
+		"a route":         {route.Rule{Name: "r", To: []string{team}}, "", tasks.Received, "", []string{team}, tasks.Normal, ""},
+		"a high route":    {route.Rule{Name: "r", To: []string{team}, Priority: route.High}, "", tasks.Received, "", []string{team}, tasks.High, ""},
+		"the inbox, too":  {route.Rule{Name: "r", To: []string{boxA, team}}, "", tasks.Received, "", []string{team}, tasks.Normal, tasks.KeepOwnCopy},
+		"no route":        {route.Rule{Name: "r", Match: route.Match{Subject: []string{"nothing like it"}}, To: []string{team}}, "", tasks.SkippedNoMatch, "", nil, tasks.Normal, ""},
+		"a skip":          {route.Rule{Name: "r", Skip: true}, "", tasks.Skipped, tasks.SkipByRoute, nil, tasks.Normal, ""},
+		"too many hops":   {route.Rule{Name: "r", To: []string{team}}, strings.Repeat("Received: from x by y; Mon, 2 Jan 2006 15:04:05 +0000\r\n", 4), tasks.Skipped, tasks.SkipLoop, nil, tasks.Normal, ""},
+		"just few enough": {route.Rule{Name: "r", To: []string{team}}, strings.Repeat("Received: from x by y; Mon, 2 Jan 2006 15:04:05 +0000\r\n", 2), tasks.Received, "", []string{team}, tasks.Normal, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			table, err := route.Compile([]route.Rule{c.rule})
@@ -34,8 +36,8 @@ func TestDecide(t *testing.T) {
 			defer func() { check(t, m.Close()) }()
 			mail := route.Mail{Inbox: boxA, Folder: "INBOX", Message: m, Size: m.Body.Size()}
 			d, _ := Decide(t.Context(), table, mail, 3)
-			if d.Status() != c.status || d.Skip != c.skip || !slices.Equal(d.Recipients, c.recipients) || d.Priority != c.priority {
-				t.Errorf("the decision is %s, %+v; want %s %s, recipients %q, priority %d", d.Status(), d, c.status, c.skip, c.recipients, c.priority)
+			if d.Status() != c.status || d.Skip != c.skip || !slices.Equal(d.Recipients, c.recipients) || d.Priority != c.priority || d.Keep != c.keep {
+				t.Errorf("the decision is %s, %+v; want %s %s, recipients %q, priority %d, the keep reason %q", d.Status(), d, c.status, c.skip, c.recipients, c.priority, c.keep)
 			}
 			if d.Status() != tasks.Received && d.Reason == "" {
 				t.Error("nobody gets it, and there is no reason")

@@ -23,6 +23,7 @@ type Would struct {
 	Size        int64            `json:"size"`   // octets
 	Status      tasks.Status     `json:"status"` // of the task, or that it would be registered with
 	Skip        tasks.SkipReason `json:"skip_reason,omitempty"`
+	Keep        tasks.KeepReason `json:"keep_reason,omitempty"`
 	Route       string           `json:"route"`
 	Recipients  []string         `json:"recipients"`           // who would get it
 	Outcome     string           `json:"outcome"`              // for a person
@@ -41,7 +42,7 @@ func (p Preview) Would() *Would {
 		Status: r.Status, Skip: r.Skip, Recipients: append([]string{}, recipientsToDo(p.Deliveries)...), Outcome: p.outcome(),
 	}
 	if d != nil {
-		w.Route = d.Route
+		w.Route, w.Keep = d.Route, d.Keep
 	}
 	return w
 }
@@ -52,7 +53,7 @@ func WouldProcess(t tasks.Task) *Would {
 	w := &Would{
 		Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID, Task: &t.ID,
 		MessageID: t.Identity.MessageID, Sender: t.Identity.Sender, Subject: t.Identity.Subject, Size: t.Identity.Size,
-		Status: t.Status, Route: t.Route, Recipients: append([]string{}, recipientsToDo(t.Deliveries)...),
+		Status: t.Status, Keep: t.Keep, Route: t.Route, Recipients: append([]string{}, recipientsToDo(t.Deliveries)...),
 		Outcome: fmt.Sprintf("task %d (%s) would be processed", t.ID, t.Status) + withheld(t.Deliveries),
 	}
 	if len(t.Deliveries) == 0 {

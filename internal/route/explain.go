@@ -124,22 +124,24 @@ func (t *Table) Explain(ctx context.Context, m Mail) []Step {
 
 // Returns names rules that may match a message of the inbox, which has these labels, and have its
 // own address as a recipient: those that forward to it, and those that leave it out and have no
-// other recipient.
-func (t *Table) Returns(inbox string, labels ...string) (forwards, nobody []string) {
+// other recipient, or have others.
+func (t *Table) Returns(inbox string, labels ...string) (forwards, nobody, others []string) {
 	m := Mail{Inbox: inbox, Labels: labels}
 	for i, s := range t.Explain(context.Background(), m) { // without a message there is nothing to wait for
 		r := t.rules[i]
 		fails := slices.ContainsFunc(s.Conditions, func(c Check) bool { return c.Is == NotHeld })
-		others := r.ToContacts != nil || slices.ContainsFunc(r.To, func(to string) bool { return !m.isOwn(to) })
+		hasOthers := r.ToContacts != nil || slices.ContainsFunc(r.To, func(to string) bool { return !m.isOwn(to) })
 		switch {
 		case s.Outcome == NotReached || fails || !slices.ContainsFunc(r.To, m.isOwn):
 		case r.OwnAddress == ForwardOwnAddress:
 			forwards = append(forwards, s.Route)
-		case !others:
+		case !hasOthers:
 			nobody = append(nobody, s.Route)
+		default:
+			others = append(others, s.Route)
 		}
 	}
-	return forwards, nobody
+	return forwards, nobody, others
 }
 
 // Unreached names the rules that are never tried, and the rule before them that takes every

@@ -99,10 +99,10 @@ func TestUsesLabels(t *testing.T) {
 func TestReturnsByLabel(t *testing.T) {
 	self := []string{"office@firm.example"}
 	table := compile(t, Rule{Name: "acme", Match: Match{Label: []string{"tenant=acme"}}, To: self}, Rule{Name: "rest", To: []string{"a@x.example"}})
-	if _, nobody := table.Returns(self[0], "tenant=acme"); !slices.Equal(nobody, []string{"acme"}) {
+	if _, nobody, _ := table.Returns(self[0], "tenant=acme"); !slices.Equal(nobody, []string{"acme"}) {
 		t.Errorf("for an inbox with the label %q have nobody but the inbox itself, want acme", nobody)
 	}
-	if _, nobody := table.Returns(self[0]); nobody != nil {
+	if _, nobody, _ := table.Returns(self[0]); nobody != nil {
 		t.Errorf("for an inbox without the label %q have nobody but the inbox itself, want none", nobody)
 	}
 }

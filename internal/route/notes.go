@@ -2,6 +2,7 @@ package route
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"postrider/internal/address"
@@ -34,10 +35,15 @@ func (t *Table) Notes() []string {
 		strings.Join(names, ", "), taker)}
 }
 
-// InboxNotes are remarks on routes that send what arrives in an inbox back to its own address. The
-// relay may know another mailbox by that address, as while a server is moved.
-func (t *Table) InboxNotes(inbox string, labels ...string) []string {
-	forwards, nobody := t.Returns(inbox, labels...)
+// InboxNotes are remarks on routes that have the inbox's own address as a recipient. The relay may
+// know another mailbox by that address, as while a server is moved. general are the actions for
+// messages of all routes.
+func (t *Table) InboxNotes(general After, inbox string, labels ...string) []string {
+	forwards, nobody, others := t.Returns(inbox, labels...)
+	others = slices.DeleteFunc(others, func(route string) bool {
+		a := t.After(route, general)
+		return a.Forwarded != Delete && a.Deletes() == 0
+	})
 	var out []string
 	if len(forwards) > 0 {
 		out = append(out, fmt.Sprintf("route %s forwards to this inbox's own address (own_address: forward): if that leads back here, "+
@@ -47,6 +53,10 @@ func (t *Table) InboxNotes(inbox string, labels ...string) []string {
 		out = append(out, fmt.Sprintf("route %s forwards only to this inbox's own address, which has the message already, so it skips each message (loop): "+
 			"add a recipient, or `match: {not: {inbox: %s}}`, or own_address: forward if the relay knows another mailbox by that address",
 			strings.Join(nobody, ", "), inbox))
+	}
+	if len(others) > 0 {
+		out = append(out, fmt.Sprintf("route %s also names this inbox's own address, which has no other copy, so its messages are not deleted here (section after): "+
+			"move them, or set own_address: forward if the relay knows another mailbox by that address", strings.Join(others, ", ")))
 	}
 	return out
 }

@@ -352,11 +352,14 @@ func TestReturns(t *testing.T) {
 		Rule{Name: "all the rest", To: []string{"ann@firm.example"}},
 		Rule{Name: "never reached", To: alone},
 	)
-	forwards, nobody := table.Returns("office@firm.example")
+	forwards, nobody, others := table.Returns("office@firm.example")
 	if want := []string{"is moved", "is moved, and has others"}; !slices.Equal(forwards, want) {
 		t.Errorf("%q forward to the inbox itself, want %q", forwards, want)
 	}
 	if want := []string{"on some subject", "goes on"}; !slices.Equal(nobody, want) {
 		t.Errorf("%q have nobody but the inbox itself, want %q", nobody, want)
+	}
+	if want := []string{"has others", "may have others", "to whom it says"}; !slices.Equal(others, want) {
+		t.Errorf("%q leave out the inbox and have others, want %q", others, want)
 	}
 }

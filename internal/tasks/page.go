@@ -44,10 +44,10 @@ type Decision struct {
 	Route      string     // the names of the routes that matched, joined by "+"
 	Recipients []string   // nobody: the task ends skipped, or skipped_no_match
 	Priority   Priority   // from the routes
-	Skip       SkipReason // nobody gets it on purpose, or, with SkipUndecided, no route is known to match
+	Skip       SkipReason // nobody gets it on purpose
 	Reason     string     // why nobody gets it
 	Notes      []Note     // for the audit trail
-	Undecided  bool       // a route could not look at all of the message: others may have to get it
+	Keep       KeepReason // who may have no other copy; mostly empty
 }
 
 // Status is where the decision takes a task.
@@ -55,7 +55,7 @@ func (d *Decision) Status() Status {
 	switch {
 	case d == nil || d.Skip == "" && len(d.Recipients) > 0:
 		return Received
-	case d.Skip != "" && d.Skip != SkipUndecided:
+	case d.Skip != "":
 		return Skipped
 	}
 	return SkippedNoMatch

@@ -173,7 +173,7 @@ type Want struct {
 // Result is what came of a claim.
 type Result struct {
 	Status     Status
-	Skip       SkipReason // for Skipped, or SkipUndecided
+	Skip       SkipReason // for Skipped
 	Reason     string
 	Delay      time.Duration // for Error: not before that has passed
 	Deliveries []Delivery

@@ -22,7 +22,7 @@ var Statuses = []Status{
 	Received, InProgress, Error, Uncertain, Dead, Forwarded, SkippedNoMatch, Skipped,
 }
 
-// SkipReason is why a task was skipped, or that a route which does not match might.
+// SkipReason is why a task was skipped.
 type SkipReason string
 
 // The reasons.
@@ -34,7 +34,15 @@ const (
 	SkipByRoute   SkipReason = "by_route"    // a route skips it
 	SkipOperator  SkipReason = "by_operator" // an operator skipped it
 	SkipReport    SkipReason = "report"      // a report of the bounce inbox: it was read, and is not forwarded
-	SkipUndecided SkipReason = "undecided"   // of SkippedNoMatch alone: a route could not look at all of the message
+)
+
+// KeepReason is why a message must stay on its server, whatever became of its task.
+type KeepReason string
+
+// The reasons, the strongest first.
+const (
+	KeepUndecided KeepReason = "undecided" // a route could not look at all of the message: others may have to get it
+	KeepOwnCopy   KeepReason = "own_copy"  // the inbox's own address was left out, and has this copy alone: it may be moved
 )
 
 // transitions is the state machine. What is not here is a programming error.

@@ -88,8 +88,8 @@ type Task struct {
 	Form       Form   // how it goes out, or last did
 	Priority   Priority
 	Status     Status
-	Skip       SkipReason // why it was skipped, or SkipUndecided; empty in other states
-	Undecided  bool       // see Decision.Undecided
+	Skip       SkipReason // why it was skipped; empty in other states
+	Keep       KeepReason // see Decision.Keep
 	InDoubt    bool       // an operator requeued it while an outcome was unknown
 	Attempts   int        // counted at the claim
 	LostLeases int

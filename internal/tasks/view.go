@@ -89,7 +89,7 @@ type Details struct {
 	LostLeases  int        `json:"lost_leases"`
 	Worker      string     `json:"worker"`
 	SkipReason  SkipReason `json:"skip_reason,omitempty"`
-	Undecided   bool       `json:"undecided,omitempty"`
+	KeepReason  KeepReason `json:"keep_reason,omitempty"`
 
 	Deliveries []DeliveryDetails `json:"deliveries"`
 	Events     []EventView       `json:"events"`
@@ -121,7 +121,7 @@ type GoneView struct {
 func DetailsOf(t Task, events []Event) Details {
 	d := Details{
 		View: ViewOf(t), Size: t.Identity.Size,
-		Fingerprint: t.Identity.Fingerprint.String(), SkipReason: t.Skip, Undecided: t.Undecided,
+		Fingerprint: t.Identity.Fingerprint.String(), SkipReason: t.Skip, KeepReason: t.Keep,
 		Mode: t.Form.Mode, ModeReason: t.Form.ModeReason, Priority: t.Priority.Name(), LostLeases: t.LostLeases, Worker: t.Worker,
 		Deliveries: []DeliveryDetails{}, Events: EventsOf(events),
 	}

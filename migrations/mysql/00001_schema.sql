@@ -99,8 +99,8 @@ CREATE TABLE IF NOT EXISTS monitored_emails_tasks (
     mode_reason   VARCHAR(500) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '', -- why, where the mode was decided for this message
     priority      TINYINT      NOT NULL, -- 1 high, 0 normal
     status        VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-    skip_reason   VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- duplicate, loop, ...; or undecided, if no route matches; empty in other states
-    is_undecided  TINYINT      NOT NULL DEFAULT 0, -- 1: a route could not look at all of the message, so others may have to get it
+    skip_reason   VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- duplicate, loop, ...; empty in other states
+    keep_reason   VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- undecided, own_copy: why the message must stay on its server; mostly empty
     in_doubt      TINYINT      NOT NULL DEFAULT 0, -- 1: an operator requeued it while an outcome was unknown
     attempt_count INT          NOT NULL,
     lost_leases   INT          NOT NULL,

@@ -97,8 +97,8 @@ CREATE TABLE monitored_emails_tasks (
     mode_reason   TEXT     NOT NULL DEFAULT '', -- why, where the mode was decided for this message
     priority      INTEGER  NOT NULL, -- 1 high, 0 normal
     status        TEXT     NOT NULL,
-    skip_reason   TEXT     NOT NULL DEFAULT '', -- duplicate, loop, ...; or undecided, if no route matches; empty in other states
-    is_undecided  INTEGER  NOT NULL DEFAULT 0, -- 1: a route could not look at all of the message, so others may have to get it
+    skip_reason   TEXT     NOT NULL DEFAULT '', -- duplicate, loop, ...; empty in other states
+    keep_reason   TEXT     NOT NULL DEFAULT '', -- undecided, own_copy: why the message must stay on its server; mostly empty
     in_doubt      INTEGER  NOT NULL DEFAULT 0, -- 1: an operator requeued it while an outcome was unknown
     attempt_count INTEGER  NOT NULL,
     lost_leases   INTEGER  NOT NULL,

@@ -40,7 +40,7 @@ func data(kind outbox.Kind) any {
 		status = tasks.Forwarded
 	}
 	task := tasks.Task{
-		ID: 7, Inbox: "desk@firm.example", Folder: "INBOX", Status: status, Skip: "duplicate", Undecided: true, Attempts: 2,
+		ID: 7, Inbox: "desk@firm.example", Folder: "INBOX", Status: status, Skip: "duplicate", Keep: tasks.KeepUndecided, Attempts: 2,
 		CreatedAt: at, QueuedAt: at, UpdatedAt: at, VisibleAt: &visible,
 		Deliveries: []tasks.Delivery{{Recipient: "a@b.example", Status: "delivered", Code: 250, DeliveredAt: &at, DuplicateOf: 3, Arrival: &tasks.Arrival{
 			Status: tasks.Bounced, Code: 550, Enhanced: "5.1.1", Reply: "no such user", Remote: "mx.other.example", At: at,
@@ -123,7 +123,7 @@ func TestNewestLines(t *testing.T) {
 // withoutEach takes each key of the event and of its data away.
 func withoutEach(t *testing.T, schema *jsonschema.Schema, event map[string]any) {
 	t.Helper()
-	optional := map[string]bool{"labels": true, "skip_reason": true, "undecided": true, "events_cut": true, "header": true, "header_cut": true}
+	optional := map[string]bool{"labels": true, "skip_reason": true, "keep_reason": true, "events_cut": true, "header": true, "header_cut": true}
 	for _, object := range []map[string]any{event, event["data"].(map[string]any)} {
 		for key, value := range object {
 			delete(object, key)

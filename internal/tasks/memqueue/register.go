@@ -189,7 +189,7 @@ func (q *Queue) add(page tasks.Page, e tasks.Entry, now time.Time) *task {
 
 // decide records a decision. The recipients are those of the decision alone.
 func (t *task) decide(d *tasks.Decision) {
-	t.Revision, t.Route, t.Priority, t.Undecided = d.Revision, d.Route, d.Priority, d.Undecided
+	t.Revision, t.Route, t.Priority, t.Keep = d.Revision, d.Route, d.Priority, d.Keep
 	t.Deliveries = tasks.Decided(d)
 }
 

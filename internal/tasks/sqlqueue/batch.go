@@ -38,7 +38,7 @@ func (b *batch) add(entry int, e tasks.Entry, in inboxRow) {
 	}}
 	if d := e.Decision; d != nil && in.IsActive {
 		t.decision = d
-		t.Revision, t.Route, t.Priority, t.Undecided, t.Deliveries = d.Revision, d.Route, d.Priority, d.Undecided, tasks.Decided(d)
+		t.Revision, t.Route, t.Priority, t.Keep, t.Deliveries = d.Revision, d.Route, d.Priority, d.Keep, tasks.Decided(d)
 	}
 	b.tasks = append(b.tasks, t)
 }

@@ -143,7 +143,7 @@ WHERE t.id = ?`
 
 	sqlReserved = `
 UPDATE monitored_emails_tasks SET fingerprint = ?, is_read = ?, message_id = ?, subject = ?, sender = ?, email_date = ?,
-  size = ?, revision = ?, route = ?, priority = ?, is_undecided = ?
+  size = ?, revision = ?, route = ?, priority = ?, keep_reason = ?
 WHERE id = ?`
 )
 

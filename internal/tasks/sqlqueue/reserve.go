@@ -66,7 +66,7 @@ func (q *Queue) reserve(tx *gorm.DB, now time.Time, r tasks.Receipt, res tasks.R
 	}
 	id := t.Identity
 	return t.Deliveries, db.Run(tx, sqlReserved, id.Fingerprint[:], t.Read, cut(id.MessageID), cut(id.Subject), cut(id.Sender),
-		storable(id.Date), id.Size, t.Revision, db.Cut(t.Route, 255), t.Priority, t.Undecided, t.ID)
+		storable(id.Date), id.Size, t.Revision, db.Cut(t.Route, 255), t.Priority, t.Keep, t.ID)
 }
 
 // identify records what message the task is of. The ledger knows it by its content from then on.
@@ -82,7 +82,7 @@ func identify(tx *gorm.DB, t *tasks.Task, id tasks.Identity) error {
 // no longer among them are given up.
 func redecide(tx *gorm.DB, now time.Time, r tasks.Receipt, t *tasks.Task, waiting []deliveryRow, d *tasks.Decision) error {
 	before := t.Deliveries
-	t.Route, t.Priority, t.Undecided, t.Deliveries = d.Route, d.Priority, d.Undecided, tasks.Decided(d)
+	t.Route, t.Priority, t.Keep, t.Deliveries = d.Route, d.Priority, d.Keep, tasks.Decided(d)
 	var gone []string
 	for _, old := range before {
 		i := slices.IndexFunc(t.Deliveries, func(d tasks.Delivery) bool { return d.Recipient == old.Recipient })

@@ -38,7 +38,7 @@ type taskRow struct {
 	Priority     tasks.Priority
 	Status       tasks.Status
 	SkipReason   tasks.SkipReason
-	IsUndecided  bool
+	KeepReason   tasks.KeepReason
 	InDoubt      bool
 	AttemptCount int
 	LostLeases   int
@@ -70,7 +70,7 @@ func (r taskRow) task() tasks.Task {
 		},
 		Read: r.IsRead, Revision: r.Revision, Route: r.Route,
 		Form: tasks.Form{Mode: r.Mode, ModeReason: r.ModeReason}, Priority: r.Priority,
-		Status: r.Status, Skip: r.SkipReason, Undecided: r.IsUndecided, InDoubt: r.InDoubt,
+		Status: r.Status, Skip: r.SkipReason, Keep: r.KeepReason, InDoubt: r.InDoubt,
 		Attempts: r.AttemptCount, LostLeases: r.LostLeases, VisibleAt: moment(r.VisibleAt),
 		Worker: r.Worker, Reason: r.ErrorMessage,
 		CreatedAt: r.CreatedAt, QueuedAt: r.QueuedAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
@@ -88,7 +88,7 @@ func newRow(t tasks.Task) taskRow {
 		MessageID: cut(t.Identity.MessageID), Fingerprint: t.Identity.Fingerprint[:], IsRead: t.Read,
 		Subject: cut(t.Identity.Subject), Sender: cut(t.Identity.Sender), EmailDate: storable(t.Identity.Date),
 		Size: t.Identity.Size, Revision: t.Revision, Route: db.Cut(t.Route, 255), Mode: t.Form.Mode,
-		Priority: t.Priority, Status: t.Status, SkipReason: t.Skip, IsUndecided: t.Undecided, ErrorMessage: cut(t.Reason),
+		Priority: t.Priority, Status: t.Status, SkipReason: t.Skip, KeepReason: t.Keep, ErrorMessage: cut(t.Reason),
 		CreatedAt: t.CreatedAt, QueuedAt: t.QueuedAt, UpdatedAt: t.UpdatedAt, FinishedAt: t.FinishedAt,
 	}
 	if t.VisibleAt != nil {
@@ -206,7 +206,7 @@ func seconds(at time.Time) *int64 {
 // and into.
 const (
 	taskColumns = "inbox_id, folder_id, uid_validity, uid, message_id, fingerprint, is_read, subject, sender, email_date, size, " +
-		"revision, route, mode, mode_reason, priority, status, skip_reason, is_undecided, in_doubt, attempt_count, lost_leases, visible_at, " +
+		"revision, route, mode, mode_reason, priority, status, skip_reason, keep_reason, in_doubt, attempt_count, lost_leases, visible_at, " +
 		"receipt, worker, error_message, created_at, queued_at, updated_at, finished_at"
 	deliveryKeys    = "task_id, recipient"
 	deliveryColumns = "status, duplicate_of, code, reply, attempts, delivered_at"
@@ -217,7 +217,7 @@ const (
 func (r *taskRow) into() []any {
 	return []any{
 		&r.ID, &r.InboxID, &r.FolderID, &r.UIDValidity, &r.UID, &r.MessageID, &r.Fingerprint, &r.IsRead, &r.Subject, &r.Sender,
-		&r.EmailDate, &r.Size, &r.Revision, &r.Route, &r.Mode, &r.ModeReason, &r.Priority, &r.Status, &r.SkipReason, &r.IsUndecided,
+		&r.EmailDate, &r.Size, &r.Revision, &r.Route, &r.Mode, &r.ModeReason, &r.Priority, &r.Status, &r.SkipReason, &r.KeepReason,
 		&r.InDoubt, &r.AttemptCount, &r.LostLeases, &r.VisibleAt, &r.Receipt, &r.Worker, &r.ErrorMessage, &r.CreatedAt, &r.QueuedAt, &r.UpdatedAt,
 		&r.FinishedAt,
 	}
@@ -227,7 +227,7 @@ func (r *taskRow) into() []any {
 func (r taskRow) values() []any {
 	return []any{
 		r.InboxID, r.FolderID, r.UIDValidity, r.UID, r.MessageID, r.Fingerprint, r.IsRead, r.Subject, r.Sender, r.EmailDate, r.Size,
-		r.Revision, r.Route, r.Mode, r.ModeReason, r.Priority, r.Status, r.SkipReason, r.IsUndecided, r.InDoubt, r.AttemptCount, r.LostLeases,
+		r.Revision, r.Route, r.Mode, r.ModeReason, r.Priority, r.Status, r.SkipReason, r.KeepReason, r.InDoubt, r.AttemptCount, r.LostLeases,
 		r.VisibleAt, r.Receipt, r.Worker, r.ErrorMessage, r.CreatedAt, r.QueuedAt, r.UpdatedAt, r.FinishedAt,
 	}
 }

@@ -192,11 +192,8 @@ func (g gen) do(t *rapid.T) Op {
 		op.Status = pick(t, "status", tasks.Forwarded, tasks.Forwarded, tasks.Error, tasks.Error, tasks.Dead, tasks.Dead,
 			tasks.Skipped, tasks.Uncertain, tasks.SkippedNoMatch, tasks.Received, tasks.InProgress)
 	}
-	switch op.Status {
-	case tasks.Skipped:
+	if op.Status == tasks.Skipped {
 		op.Skip = pick(t, "skip", tasks.SkipVanished, tasks.SkipByRoute)
-	case tasks.SkippedNoMatch:
-		op.Skip = pick(t, "skip", "", tasks.SkipUndecided)
 	}
 	return op
 }

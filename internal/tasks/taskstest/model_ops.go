@@ -41,7 +41,11 @@ func decide(route string, to []string) *tasks.Decision {
 	case "skip":
 		return &tasks.Decision{Revision: "r1", Skip: tasks.SkipByRoute, Reason: "by_route: list", Recipients: to}
 	}
-	return &tasks.Decision{Revision: "r1", Route: route, Recipients: to, Undecided: len(to) > 1, Notes: []tasks.Note{{Event: "left_out", Detail: route}}}
+	d := &tasks.Decision{Revision: "r1", Route: route, Recipients: to, Notes: []tasks.Note{{Event: "left_out", Detail: route}}}
+	if len(to) > 1 {
+		d.Keep = tasks.KeepUndecided
+	}
+	return d
 }
 
 // Register registers a page. How is "", "known only", "dry run", "old epoch", "old scan" or

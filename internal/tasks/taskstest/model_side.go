@@ -190,9 +190,9 @@ func (s *side) tasksNow() []string {
 	}
 	for _, t := range s.list(tasks.Filter{}) {
 		out[s.number(t.ID)] = fmt.Sprintf(
-			"%s %s %q undecided %t in folder %d, epoch %d, UID %d, read %t as %q %x; revision %q, route %q, form %v, priority %d; "+
+			"%s %s %q kept %q in folder %d, epoch %d, UID %d, read %t as %q %x; revision %q, route %q, form %v, priority %d; "+
 				"in doubt %t, %d attempts, %d lost, worker %q, reason %q; visible %s, created %s, queued %s, finished %s; %s",
-			s.name(t.ID), t.Status, t.Skip, t.Undecided, s.folder(t.FolderID), t.Epoch, t.UID, t.Read, t.Identity.Subject,
+			s.name(t.ID), t.Status, t.Skip, t.Keep, s.folder(t.FolderID), t.Epoch, t.UID, t.Read, t.Identity.Subject,
 			t.Identity.Fingerprint[:2], t.Revision, t.Route, t.Form, t.Priority, t.InDoubt, t.Attempts, t.LostLeases,
 			t.Worker, s.words(t.Reason), at(t.VisibleAt, now), at(&t.CreatedAt, now), at(&t.QueuedAt, now),
 			at(t.FinishedAt, now), s.deliveries(t.Deliveries))

@@ -84,10 +84,10 @@ func testRegisterDecisions(s *suite) {
 		events   []string
 	}{
 		{"recipients", &tasks.Decision{Revision: revision, Route: "desk", Recipients: []string{ann}, Notes: note}, tasks.Received, []string{"left_out"}},
-		{"recipients, and others perhaps", &tasks.Decision{Revision: revision, Route: "desk", Recipients: []string{ann}, Undecided: true}, tasks.Received, nil},
+		{"recipients, and another one", &tasks.Decision{Revision: revision, Route: "desk", Recipients: []string{ann}, Keep: tasks.KeepOwnCopy}, tasks.Received, nil},
 		{"not decided", nil, tasks.Received, nil},
 		{"no recipient", &tasks.Decision{Revision: revision, Route: "desk", Reason: "no one", Notes: note}, tasks.SkippedNoMatch, []string{"left_out"}},
-		{"undecided", &tasks.Decision{Revision: revision, Skip: tasks.SkipUndecided, Reason: "no route matches; one may"}, tasks.SkippedNoMatch, nil},
+		{"undecided", &tasks.Decision{Revision: revision, Keep: tasks.KeepUndecided, Reason: "no route matches; one may"}, tasks.SkippedNoMatch, nil},
 		{"skipped", &tasks.Decision{Revision: revision, Skip: tasks.SkipByRoute, Reason: "by_route: list"}, tasks.Skipped, nil},
 		{"skipped, with recipients", &tasks.Decision{Revision: revision, Skip: tasks.SkipLoop, Reason: "loop", Recipients: []string{ann}}, tasks.Skipped, nil},
 	} {
@@ -103,7 +103,7 @@ func testRegisterDecisions(s *suite) {
 		if r.Fate != tasks.New || r.Status != c.status || r.Skip != want.Skip {
 			s.t.Errorf("%s: %+v; want it new, %s, for the reason %q", c.name, r, c.status, want.Skip)
 		}
-		if got.Revision != want.Revision || got.Route != want.Route || got.Skip != want.Skip || got.Reason != want.Reason || got.Undecided != want.Undecided {
+		if got.Revision != want.Revision || got.Route != want.Route || got.Skip != want.Skip || got.Reason != want.Reason || got.Keep != want.Keep {
 			s.t.Errorf("%s: the task is %+v; want it as it was decided, %+v", c.name, got, want)
 		}
 		if to := len(want.Recipients); c.status == tasks.Received && len(got.Deliveries) != to || c.status != tasks.Received && len(got.Deliveries) != 0 {

@@ -19,7 +19,7 @@ var reserveTests = map[string]func(*suite){
 	"reserve/requeued":    testReserveRequeued,
 	"reserve/other scope": testReserveScope,
 	"reserve/unread":      testReserveUnread,
-	"reserve/undecided":   testReserveUndecided,
+	"reserve/keep":        testReserveKeep,
 }
 
 // testReserveIdentity: a message that could not be read when it was registered becomes known by its
@@ -212,9 +212,9 @@ func testReserveUnread(s *suite) {
 	}
 }
 
-// testReserveUndecided: that others may have to get a message stays with its task to the end, also when
-// it is requeued. A later decision that is sure takes it back, unless some have the message.
-func testReserveUndecided(s *suite) {
+// testReserveKeep: why a message must stay on its server is with its task to the end, also when it is
+// requeued. A later decision takes it back, unless some have the message.
+func testReserveKeep(s *suite) {
 	for _, begun := range []bool{false, true} {
 		p := s.place()
 		p.register(s.undecided(1, "m"))
@@ -222,24 +222,24 @@ func testReserveUndecided(s *suite) {
 		if begun {
 			ds[0].Status = tasks.Delivered
 		}
-		attempt := func(undecided bool, end tasks.Status) int64 {
+		attempt := func(keep tasks.KeepReason, end tasks.Status) int64 {
 			c := p.claimed(1, 1)[0]
 			d := decision(ann, bob)
-			d.Undecided = undecided
+			d.Keep = keep
 			_, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{Decision: d, Revision: revision, Dedupe: p.dedupe})
 			s.must("reserve", err)
 			s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: end, Deliveries: ds}))
 			return c.Task.ID
 		}
-		id := attempt(true, tasks.Dead)
+		id := attempt(tasks.KeepUndecided, tasks.Dead)
 		s.requeue(id)
-		if !s.get(id).Undecided {
-			s.t.Error("a requeued task is not undecided any more")
+		if got := s.get(id).Keep; got != tasks.KeepUndecided {
+			s.t.Errorf("a requeued task has the keep reason %q, want that it was decided with", got)
 		}
 		ds[0].Status, ds[1].Status = tasks.Delivered, tasks.Delivered
-		attempt(false, tasks.Forwarded)
-		if got := s.stands(id, tasks.Forwarded); got.Undecided != begun {
-			s.t.Errorf("after a decision that is sure, undecided is %t; some had the message before: %t", got.Undecided, begun)
+		attempt("", tasks.Forwarded)
+		if got := s.stands(id, tasks.Forwarded); (got.Keep != "") != begun {
+			s.t.Errorf("after a decision without one, the keep reason is %q; some had the message before: %t", got.Keep, begun)
 		}
 	}
 }

@@ -263,9 +263,8 @@ func (s *suite) stands(id int64, want tasks.Status) tasks.Task {
 	if ended := task.FinishedAt != nil; ended != task.Status.Ended() {
 		s.t.Fatalf("a task that is %s: finished_at set %t; it belongs to ended tasks, and to them alone", task.Status, ended)
 	}
-	undecided := task.Skip == tasks.SkipUndecided && task.Status == tasks.SkippedNoMatch
-	if skipped := task.Skip != ""; skipped != (task.Status == tasks.Skipped) && !undecided {
-		s.t.Fatalf("a task that is %s has the skip reason %q; it belongs to skipped tasks, and undecided to those that no route matches", task.Status, task.Skip)
+	if skipped := task.Skip != ""; skipped != (task.Status == tasks.Skipped) {
+		s.t.Fatalf("a task that is %s has the skip reason %q; it belongs to skipped tasks, and to them alone", task.Status, task.Skip)
 	}
 	return task
 }
