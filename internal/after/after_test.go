@@ -108,6 +108,7 @@ func TestLeavesAlone(t *testing.T) {
 		{"a notice was forwarded", "delete", func(_ *rig, task *tasks.Task) { task.Form.Mode = "notice" }, outbox.Dropped, "only a notice"},
 		{"a route may match", "delete", func(_ *rig, task *tasks.Task) { task.Keep = tasks.KeepUndecided }, outbox.Dropped, "it is not known whether a route matches"},
 		{"another route may match", "move:Done", func(_ *rig, task *tasks.Task) { task.Keep = tasks.KeepUndecided }, outbox.Dropped, "it is not known whether a route matches"},
+		{"a contact without an address", "move:Done", func(_ *rig, task *tasks.Task) { task.Keep = tasks.KeepUnreached }, outbox.Dropped, "a route names a recipient that has no address"},
 		{"a recipient who reads it here", "delete", func(_ *rig, task *tasks.Task) { task.Keep = tasks.KeepOwnCopy }, outbox.Dropped, "the inbox's own address is a recipient"},
 		{"a duplicate of what nobody has", "delete", func(r *rig, task *tasks.Task) {
 			task.Deliveries[0].Status, task.Deliveries[0].DuplicateOf = tasks.Duplicated, 5

@@ -160,6 +160,7 @@ func TestKeeps(t *testing.T) {
 		{"nothing", tasks.Task{}, false, false},
 		{"a notice", tasks.Task{Form: tasks.Form{Mode: "notice"}}, true, true},
 		{"a route may match", tasks.Task{Keep: tasks.KeepUndecided}, true, true},
+		{"somebody without an address", tasks.Task{Keep: tasks.KeepUnreached}, true, true},
 		{"the inbox's own copy", tasks.Task{Keep: tasks.KeepOwnCopy}, false, true},
 	} {
 		if fromMove, fromDelete := keeps(c.task, false) != "", keeps(c.task, true) != ""; fromMove != c.fromMove || fromDelete != c.fromDelete {

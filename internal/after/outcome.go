@@ -62,6 +62,8 @@ func keeps(t tasks.Task, deletes bool) string {
 		return "only a notice was forwarded, and the message stays where the notice says it is"
 	case t.Keep == tasks.KeepUndecided:
 		return fmt.Sprintf("it is not known whether a route matches (see postrider task show %d), and the message stays", t.ID)
+	case t.Keep == tasks.KeepUnreached:
+		return fmt.Sprintf("a route names a recipient that has no address (see postrider task show %d), and the message stays", t.ID)
 	case t.Keep == tasks.KeepOwnCopy && deletes:
 		return "the inbox's own address is a recipient, and has this copy alone"
 	}

@@ -47,7 +47,10 @@ func TestContactWithoutAddress(t *testing.T) {
 	r.add(inbox.StartAll)
 	r.put("INBOX", testserver.Mail("a@x.example", address, "for ann", "x"))
 	r.want(r.run(), Counters{Registered: 1, SkippedNoMatch: 1})
-	r.wantTask(tasks.SkippedNoMatch, `no route matches; route "people": contact "Ann" is named in the subject and has no email address`)
+	task := r.wantTask(tasks.SkippedNoMatch, `no route matches; route "people": contact "Ann" is named in the subject and has no email address`)
+	if task.Keep != tasks.KeepUnreached {
+		t.Errorf("the keep reason is %q, want %q", task.Keep, tasks.KeepUnreached)
+	}
 }
 
 // unreadable is a message whose parts cannot be separated.
@@ -123,6 +126,9 @@ func TestNotUsed(t *testing.T) {
 	r.want(r.run(), Counters{Registered: 1, Retry: 1})
 	r.clock.advance(time.Hour)
 	r.want(r.run(), Counters{Forwarded: 1})
+	if task := r.wantTask(tasks.Forwarded, ""); task.Keep != tasks.KeepUnreached {
+		t.Errorf("the keep reason is %q, want %q", task.Keep, tasks.KeepUnreached)
+	}
 	got := slices.DeleteFunc(r.trail(), func(line string) bool { return !strings.HasPrefix(line, "not_used: ") })
 	if len(got) != 1 || !strings.Contains(got[0], `"4711"`) || !strings.Contains(got[0], `contact "Ann"`) {
 		t.Errorf("the trail says %q of what was not used, want one line with what was captured and the contact\n%q", got, r.trail())

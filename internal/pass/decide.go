@@ -85,6 +85,8 @@ func keep(d route.Decision) tasks.KeepReason {
 	switch {
 	case d.Unsure:
 		return tasks.KeepUndecided
+	case d.Unreached:
+		return tasks.KeepUnreached
 	case d.LeftOut != "":
 		return tasks.KeepOwnCopy
 	}

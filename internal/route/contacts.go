@@ -154,7 +154,7 @@ func (r *result) addContacts(v *view) {
 		}
 		r.add(v.mail, m.Email)
 	}
-	r.problem = missingEmails(unreachable)
+	r.problem, r.unreached = missingEmails(unreachable), len(unreachable) > 0
 	if why != "" {
 		why = "to_contacts is undecided: " + why
 		r.undecided = cmp.Or(r.undecided, why)

@@ -142,6 +142,9 @@ func TestToContacts(t *testing.T) {
 			if d.Route != tt.route || !slices.Equal(d.To, tt.to) || !strings.Contains(problems, tt.problems) || tt.problems == "" && problems != "" {
 				t.Errorf("route %q to %v, problems %q; want %q to %v, %q\n%s", d.Route, d.To, problems, tt.route, tt.to, tt.problems, explain(table, m))
 			}
+			if want := strings.Contains(tt.problems, `contact "Mute"`); d.Unreached != want {
+				t.Errorf("somebody is without an address: %t, want %t", d.Unreached, want)
+			}
 			if tt.problems != "" && !strings.Contains(d.Reason, tt.problems) {
 				t.Errorf("the reason %q does not say %q", d.Reason, tt.problems)
 			}

@@ -116,6 +116,8 @@ type Decision struct {
 	Doubts   []string // with Unsure: rules that are undecided, and why; those with a problem are in Problems
 	Err      error    // with Unsure: the message could not be read; another try may succeed
 	Problems []string // captures that cannot be used, contacts without an address or not looked for; may quote the message
+
+	Unreached bool // a rule in Problems names a recipient that has no address
 }
 
 // Table is a compiled list of rules. It does not change and may be used by several goroutines at
@@ -141,6 +143,7 @@ func (t *Table) Decide(ctx context.Context, m Mail) Decision {
 	for _, r := range results {
 		if r.problem != "" && r.outcome != Failed {
 			d.Problems = append(d.Problems, fmt.Sprintf("route %q: %s", r.Name, r.problem))
+			d.Unreached = d.Unreached || r.unreached
 		}
 		if r.undecided != "" {
 			d.Unsure = true
@@ -222,6 +225,7 @@ type result struct {
 	urgency  Priority
 	problem  string
 
+	unreached bool   // it names a recipient that has no address
 	undecided string // why it is, or its captures or contacts are; empty if nothing is
 }
 
@@ -260,7 +264,7 @@ func (r *compiled) try(v *view, whole bool) result {
 	captures(found, res.captured)
 	to, err := r.recipients(res.captured)
 	if err != nil {
-		res.outcome, res.problem = NotUsed, err.Error()
+		res.outcome, res.problem, res.unreached = NotUsed, err.Error(), true
 		return res
 	}
 	res.outcome = Matched

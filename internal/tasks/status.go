@@ -42,6 +42,7 @@ type KeepReason string
 // The reasons, the strongest first.
 const (
 	KeepUndecided KeepReason = "undecided" // a route could not look at all of the message: others may have to get it
+	KeepUnreached KeepReason = "unreached" // a route names a recipient that has no address
 	KeepOwnCopy   KeepReason = "own_copy"  // the inbox's own address was left out, and has this copy alone: it may be moved
 )
 

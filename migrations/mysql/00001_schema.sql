@@ -100,7 +100,7 @@ CREATE TABLE IF NOT EXISTS monitored_emails_tasks (
     priority      TINYINT      NOT NULL, -- 1 high, 0 normal
     status        VARCHAR(32)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
     skip_reason   VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- duplicate, loop, ...; empty in other states
-    keep_reason   VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- undecided, own_copy: why the message must stay on its server; mostly empty
+    keep_reason   VARCHAR(16)  CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT '', -- undecided, unreached, own_copy: why the message must stay on its server; mostly empty
     in_doubt      TINYINT      NOT NULL DEFAULT 0, -- 1: an operator requeued it while an outcome was unknown
     attempt_count INT          NOT NULL,
     lost_leases   INT          NOT NULL,

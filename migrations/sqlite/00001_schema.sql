@@ -98,7 +98,7 @@ CREATE TABLE monitored_emails_tasks (
     priority      INTEGER  NOT NULL, -- 1 high, 0 normal
     status        TEXT     NOT NULL,
     skip_reason   TEXT     NOT NULL DEFAULT '', -- duplicate, loop, ...; empty in other states
-    keep_reason   TEXT     NOT NULL DEFAULT '', -- undecided, own_copy: why the message must stay on its server; mostly empty
+    keep_reason   TEXT     NOT NULL DEFAULT '', -- undecided, unreached, own_copy: why the message must stay on its server; mostly empty
     in_doubt      INTEGER  NOT NULL DEFAULT 0, -- 1: an operator requeued it while an outcome was unknown
     attempt_count INTEGER  NOT NULL,
     lost_leases   INTEGER  NOT NULL,
