@@ -115,6 +115,11 @@ func (s blind) Bodies(ctx context.Context, uids []uint32, each func(uint32, *mes
 	return res, err
 }
 
+func (s blind) UIDs(ctx context.Context, from, to uint32) ([]uint32, error) {
+	uids, err := s.Source.UIDs(ctx, from, to)
+	return slices.DeleteFunc(uids, func(uid uint32) bool { return uid == s.uid }), err
+}
+
 // TestAuditOfAVanishedMessage that is on the server after all: no one has it, so it is no ordinary
 // skip.
 func TestAuditOfAVanishedMessage(t *testing.T) {

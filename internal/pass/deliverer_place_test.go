@@ -165,12 +165,7 @@ func TestMovedWhileItWasFetched(t *testing.T) {
 			}
 			return nil
 		}
-		s.servers[boxA].hook = func(_ context.Context, op string, uid uint32) error {
-			if op == "fetch" && uid == 1 && !moved {
-				return errExpunged
-			}
-			return nil
-		}
+		s.servers[boxA].change("INBOX", func(f *fakeFolder) { delete(f.mail, 1) })
 		w := s.process().Hold(s.boxes.rows[0])
 		check(t, w.deliverer().run(t.Context()))
 		w.Close()

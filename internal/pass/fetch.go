@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
 	"postrider/internal/message"
 )
 
@@ -45,6 +46,14 @@ func disposed(batch []fetched) int {
 		}
 	}
 	return len(batch)
+}
+
+// notGone notes that nothing is known of messages that did not come, because of err.
+func notGone(batch []fetched, err error) error {
+	for i := range batch {
+		batch[i].gone = false
+	}
+	return err
 }
 
 // discard closes what was fetched.
@@ -98,9 +107,33 @@ func (s *session) fetchAs(ctx context.Context, folder string, epoch int64, batch
 	})
 }
 
-// fetchOneByOne fetches all at once, and after a broken connection what is left one by one, so that
-// a message that breaks it is found, and is the only one to be blamed.
-func (s *session) fetchOneByOne(ctx context.Context, folder string, epoch int64, batch []fetched) error {
+// fetchOneByOne is fetchBatch, and asks again for what did not come: the folder may have been opened
+// before the message arrived, and a server may show a folder as it was then. A message is gone when it
+// is not listed either, after the folder was opened again.
+func (s *session) fetchOneByOne(ctx context.Context, name string, epoch int64, batch []fetched) error {
+	if err := s.fetchBatch(ctx, name, epoch, batch); err != nil {
+		return notGone(batch, err)
+	}
+	f := &folder{row: inbox.Folder{Name: name, UIDValidity: epoch}}
+	listAgain := s.listAnew
+	for i := range batch {
+		it := &batch[i]
+		if !it.gone {
+			continue
+		}
+		uids, err := listAgain(ctx, f, it.meta.UID, it.meta.UID)
+		if err != nil {
+			return notGone(batch, err)
+		}
+		it.listed, it.gone = len(uids) > 0, len(uids) == 0
+		listAgain = s.list
+	}
+	return s.fetchBatch(ctx, name, epoch, batch)
+}
+
+// fetchBatch fetches all at once, and after a broken connection what is left one by one, so that a
+// message that breaks it is found, and is the only one to be blamed.
+func (s *session) fetchBatch(ctx context.Context, folder string, epoch int64, batch []fetched) error {
 	err := s.fetch(ctx, folder, epoch, batch)
 	if err == nil || !s.again(ctx, err) {
 		return err
