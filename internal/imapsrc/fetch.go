@@ -103,9 +103,6 @@ func (c *Conn) fetch(ctx context.Context, f *fetcher, set imap.UIDSet) *Error {
 // once. It passes the others (the UID comes after the body, or a change of flags came first) to the
 // handler of unilateral data, on another goroutine. Both go through handle to take, one at a time.
 func (c *Conn) fetching(set imap.UIDSet, options *imap.FetchOptions, take func(*imapclient.FetchMessageData)) error {
-	if options.BodySection != nil {
-		c.wire.ignoreLines()
-	}
 	c.setTake(take)
 	defer c.setTake(nil)
 	cmd := c.client.Fetch(set, options)

@@ -193,6 +193,15 @@ func TestByeEndsTheConnection(t *testing.T) {
 			}
 		})
 	}
+	t.Run("while bodies are fetched", func(t *testing.T) {
+		const one = "* 1 FETCH (UID 1 BODY[] {3}\r\nabc)\r\n"
+		c := open(t, fakeimap.Step{Expect: "FETCH", Reply: one + "* BYE Suggested Backoff Time: 2000 milliseconds\r\n", Close: true})
+		_, _, err := collect(t, c, []uint32{1, 2})
+		wantEnded(t, err, imapsrc.KindLimit, true)
+		if d := imapsrc.BackOffOf(err); d != 2*time.Second {
+			t.Errorf("the server asks to wait for %v, want 2s", d)
+		}
+	})
 	t.Run("while IDLE waits", func(t *testing.T) {
 		ends := idleBegins
 		ends.Reply, ends.Close = ends.Reply+"* BYE [LIMIT] x\r\n", true

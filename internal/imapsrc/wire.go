@@ -42,7 +42,6 @@ type wire struct {
 	handled int       // FETCH responses that the caller is done with
 	closed  bool
 	err     error  // the first error of reading or writing
-	inData  bool   // message data may come: its lines are not status responses
 	line    []byte // the beginning of the current line
 	bye     *imap.Error
 	sticky  bool  // UIDs are persistent (RFC 4315 4)
@@ -91,7 +90,7 @@ func (w *wire) begin(octets int64, limit time.Duration) {
 func (w *wire) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.inData, w.expunges = false, false
+	w.expunges = false
 	w.setBusy(false)
 }
 
@@ -160,13 +159,6 @@ func (w *wire) unread() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.guard.unread
-}
-
-// ignoreLines stops the search for status responses until the command ends.
-func (w *wire) ignoreLines() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.inData = true
 }
 
 func (r *reader) Read(p []byte) (int, error) {
@@ -249,7 +241,7 @@ func (w *wire) receive(p []byte) (int, error) {
 // first.
 func (w *wire) admit() {
 	n, out, err := w.guard.admit(w.raw, w.out[:0])
-	if !w.inData && !w.findStatus(w.raw[:n]) {
+	if !w.findStatus(w.raw[:n]) {
 		out, err = nil, errSyntax
 	}
 	w.raw, w.out = w.raw[n:], out
