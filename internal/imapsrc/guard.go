@@ -49,7 +49,10 @@ type guard struct {
 	dates   dates  // of it
 	flags   bool   // the current response is FLAGS
 	id      bool   // the current response is ID
-	word    []byte // the current word of it, or of PERMANENTFLAGS
+	caps    bool   // the current response is CAPABILITY
+	rev1    bool   // the list of capabilities has IMAP4rev1 so far
+	rev2    bool   // and IMAP4rev2
+	word    []byte // the current word of ID, of PERMANENTFLAGS or of the capabilities
 	space   bool   // a space came that the library may still get
 	last    byte   // what came before it
 	line    []byte // of a LIST or STATUS response, after the type
@@ -97,6 +100,8 @@ func (g *guard) admit(p, out []byte) (n int, into []byte, err error) {
 				out = g.dates.step(c, before == inData, out)
 			case g.id && before == inData:
 				out = g.nstring(c, nested, out)
+			case g.caps && before == inData, before == inCode && bytes.HasPrefix(g.code, []byte("CAPABILITY ")):
+				out = g.capability(c, out)
 			case before == inCode && nested:
 				out = g.flag(c, out)
 			case before == inCode && !bytes.ContainsRune(g.code, ' '): // the library reads only upper case
@@ -203,7 +208,7 @@ func (g *guard) head(c byte) error {
 
 // typed begins what follows the type: c and the rest of the response.
 func (g *guard) typed(name string, tagged bool, c byte) error {
-	g.known, g.fetch, g.id, g.flags = true, false, name == "ID", false
+	g.known, g.fetch, g.id, g.caps, g.flags = true, false, name == "ID", name == "CAPABILITY", false
 	if tagged {
 		g.state = afterType
 		return g.status(c)
