@@ -58,7 +58,7 @@ func (c *Conn) greet(ctx context.Context, conn net.Conn) error {
 // employ starts a client of the library, which reads a greeting first.
 func (c *Conn) employ() {
 	c.client = imapclient.New(c.wire.newReader(), &imapclient.Options{
-		UnilateralDataHandler: &imapclient.UnilateralDataHandler{Fetch: c.handle, Mailbox: c.noteArrival},
+		UnilateralDataHandler: &imapclient.UnilateralDataHandler{Fetch: c.handle},
 	})
 }
 

@@ -71,7 +71,7 @@ func (c *Conn) selectFolder(ctx context.Context, name string, readOnly bool) (Fo
 		name = "INBOX" // the only name that is case-insensitive (RFC 3501 5.1)
 	}
 	c.folder, c.messages, c.flags = name, 0, nil
-	c.forgetArrivals()
+	c.wire.opening()
 	var f Folder
 	var bad, missing bool
 	err := c.do(ctx, "open folder", smallAnswer, func() error {
@@ -87,9 +87,6 @@ func (c *Conn) selectFolder(ctx context.Context, name string, readOnly bool) (Fo
 		}
 		f = Folder{Name: name, UIDValidity: data.UIDValidity, UIDNext: uint32(data.UIDNext), Messages: data.NumMessages}
 		c.messages, c.flags = f.Messages, data.PermanentFlags
-		if c.wire.countedAgain() { // UIDNEXT may be from before that
-			c.noteArrival(nil)
-		}
 		if err == nil && (f.UIDValidity == 0 || !c.wire.uidsStick()) {
 			return &Error{Kind: KindNoCursor, Err: errors.New("the folder's UIDs are not persistent, " +
 				"so old and new messages cannot be distinguished; this folder cannot be monitored")}

@@ -25,7 +25,7 @@ func (c *Conn) Idles() bool { return c.idles }
 // connection that waits, and a process may hold a thousand. For the same reason only the wait runs
 // on the goroutine of the caller: a stack that has grown stays large.
 func (c *Conn) Idle(ctx context.Context, d time.Duration) (arrived bool, err error) {
-	if c.hasArrived() {
+	if c.wire.hasArrived() {
 		return true, nil
 	}
 	c.wire.rest(true)
@@ -37,7 +37,7 @@ func (c *Conn) Idle(ctx context.Context, d time.Duration) (arrived bool, err err
 	i.wait(ctx, d)
 	c.idles = i.answer == nil // a server that ends IDLE itself is polled from now on
 	err = elsewhere(func() error { return i.end(ctx) })
-	return c.hasArrived(), err
+	return c.wire.hasArrived(), err
 }
 
 // Interrupt ends the wait of Idle. It may be called while Idle runs, and when it does not.
@@ -90,7 +90,7 @@ func (i *idle) wait(ctx context.Context, d time.Duration) {
 	timer := time.AfterFunc(d, r.stop)
 	defer timer.Stop()
 	defer context.AfterFunc(ctx, r.stop)()
-	for i.answer == nil && !i.c.hasArrived() {
+	for i.answer == nil && !i.c.wire.hasArrived() {
 		if _, err := i.hear(r); err != nil {
 			return
 		}
@@ -122,7 +122,7 @@ func (i *idle) end(ctx context.Context) error {
 	})
 }
 
-// hear reads one response, and notes what it says.
+// hear reads one response, and notes the answer to the command.
 func (i *idle) hear(r *reader) (line string, err error) {
 	if line, err = r.response(); err != nil {
 		return "", err
@@ -132,33 +132,7 @@ func (i *idle) hear(r *reader) (line string, err error) {
 			return "", errSyntax
 		}
 	}
-	if words := strings.Fields(line); len(words) == 3 && strings.EqualFold(words[2], "EXISTS") {
-		i.c.noteArrival(nil)
-	}
 	return line, nil
-}
-
-// noteArrival notes that the server told how many messages are in the open folder. It is called
-// while the library reads.
-func (c *Conn) noteArrival(data *imapclient.UnilateralDataMailbox) {
-	if data != nil && data.NumMessages == nil {
-		return
-	}
-	select {
-	case c.arrived <- struct{}{}:
-	default:
-	}
-}
-
-// hasArrived reports whether a message has arrived since the folder was opened.
-func (c *Conn) hasArrived() bool { return len(c.arrived) > 0 }
-
-// forgetArrivals is for a folder that is about to be opened: the answer says what is in it.
-func (c *Conn) forgetArrivals() {
-	select {
-	case <-c.arrived:
-	default:
-	}
 }
 
 // Poll asks the server whether a message has arrived in the open folder since it was opened (NOOP,
@@ -183,7 +157,7 @@ func (c *Conn) Poll(ctx context.Context, others []string) (arrived bool, state [
 		}
 		return lost
 	})
-	return c.hasArrived(), state, err
+	return c.wire.hasArrived(), state, err
 }
 
 func folderOf(name string, data *imap.StatusData) Folder {

@@ -89,6 +89,22 @@ func TestIdleArrivedWhileOpened(t *testing.T) {
 	}
 }
 
+// TestIdleRepeats: a server that says again how many messages there are says nothing of a new one, not
+// even as one fewer than there were. One more than there are by then is one.
+func TestIdleRepeats(t *testing.T) {
+	for said, want := range map[string]bool{
+		"* 3 EXISTS\r\n": false, "* 3 EXPUNGE\r\n* 2 EXISTS\r\n": false, "* 2 EXISTS\r\n": false,
+		"* 3 EXPUNGE\r\n* 3 EXISTS\r\n": true, "* 2 EXISTS\r\n* 3 EXISTS\r\n": true,
+	} {
+		t.Run(said, func(t *testing.T) {
+			begins := idleBegins
+			begins.Reply += said
+			c := openIdling(t, begins, idleEnds, logout)
+			wantIdle(t, c, map[bool]time.Duration{true: time.Hour, false: time.Millisecond}[want], want)
+		})
+	}
+}
+
 // TestIdleChatter: a server that says it is still there, and what became of old messages, says
 // nothing of a new one.
 func TestIdleChatter(t *testing.T) {

@@ -56,7 +56,6 @@ type Conn struct {
 	messages     uint32                 // in the folder when it was opened
 	flags        []imap.Flag            // that the folder keeps
 	idles        bool                   // IDLE can be used
-	arrived      chan struct{}          // has an element when a message arrived since the folder was opened
 
 	mu   sync.Mutex
 	take func(*imapclient.FetchMessageData) // of the running fetch; nil when none runs
@@ -81,10 +80,7 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 
 func newConn(cfg Config) *Conn {
 	cfg = cfg.withDefaults()
-	return &Conn{
-		cfg: cfg, host: net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port)),
-		arrived: make(chan struct{}, 1),
-	}
+	return &Conn{cfg: cfg, host: net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port))}
 }
 
 // enter logs in.

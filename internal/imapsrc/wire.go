@@ -45,8 +45,8 @@ type wire struct {
 	line    []byte // the beginning of the current line
 	bye     *imap.Error
 	sticky  bool  // UIDs are persistent (RFC 4315 4)
-	exists  int64 // messages in the folder, as the answer to the current command says; -1 before that
-	changed bool  // the answer said another number before
+	exists  int64 // messages in the open folder; -1 before the server says it
+	arrived bool  // one more than there were, since the folder was opened
 	listed  bool  // the last tagged response is an OK that lists the capabilities
 
 	expunges bool // UID EXPUNGE is running
@@ -81,7 +81,6 @@ func (w *wire) begin(octets int64, limit time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.left, w.total, w.sticky, w.listed = octets, maxAnswer, true, false
-	w.exists, w.changed = -1, false
 	w.limit, w.until = limit, time.Now().Add(limit)
 	w.guard.hits.set, w.guard.unread = nil, ""
 	w.setBusy(true)

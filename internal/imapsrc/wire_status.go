@@ -47,13 +47,14 @@ func (w *wire) findStatus(p []byte) bool {
 	return true
 }
 
-// counted notes how many messages an EXISTS response says there are. Some servers repeat it.
+// counted notes how many messages an EXISTS response says there are. Some servers repeat it. While the
+// folder is being opened, too: UIDNEXT may be from before that.
 func (w *wire) counted(number string) {
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil {
 		return // the library refuses it
 	}
-	w.changed = w.changed || w.exists >= 0 && n != w.exists
+	w.arrived = w.arrived || w.exists >= 0 && n > w.exists
 	w.exists = n
 }
 
@@ -77,11 +78,18 @@ func (w *wire) expunging() {
 	w.expunges = true
 }
 
-// countedAgain reports whether the number of messages changed while the current command ran.
-func (w *wire) countedAgain() bool {
+// opening says that a folder is about to be opened: the answer says what is in it.
+func (w *wire) opening() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.changed
+	w.exists, w.arrived = -1, false
+}
+
+// hasArrived reports whether a message has arrived since the folder was opened.
+func (w *wire) hasArrived() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.arrived
 }
 
 func (w *wire) capabilitiesListed() bool {
