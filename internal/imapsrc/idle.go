@@ -149,9 +149,9 @@ func (c *Conn) Poll(ctx context.Context, others []string) (arrived bool, state [
 		for i, cmd := range asked {
 			data, err := cmd.Wait()
 			switch no := new(imap.Error); {
-			case err == nil:
+			case err == nil && data.UIDValidity != 0:
 				state = append(state, folderOf(others[i], data))
-			case !errors.As(err, &no):
+			case err != nil && !errors.As(err, &no):
 				lost = err
 			}
 		}

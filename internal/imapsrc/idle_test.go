@@ -292,14 +292,15 @@ func TestIdleEndedByServer(t *testing.T) {
 	}
 }
 
-// TestPoll: NOOP tells of the open folder, STATUS of the others. One that the server does not open
-// is left out.
+// TestPoll: NOOP tells of the open folder, STATUS of the others. One that the server does not open, or
+// does not tell about under its name, is left out.
 func TestPoll(t *testing.T) {
 	c := open(t,
 		fakeimap.Step{Expect: "NOOP$", Reply: "* 4 EXISTS\r\n{tag} OK done\r\n"},
 		fakeimap.Step{Expect: "STATUS \"?Junk", Reply: "* STATUS Junk (MESSAGES 2 UIDNEXT 9 UIDVALIDITY 5)\r\n{tag} OK done\r\n"},
-		fakeimap.Step{Expect: "STATUS \"?Gone", Reply: "{tag} NO gone\r\n"})
-	arrived, state, err := c.Poll(t.Context(), []string{"Junk", "Gone"})
+		fakeimap.Step{Expect: "STATUS \"?Gone", Reply: "{tag} NO gone\r\n"},
+		fakeimap.Step{Expect: "STATUS \"?Spam", Reply: "* STATUS INBOX/Spam (MESSAGES 2 UIDNEXT 9 UIDVALIDITY 5)\r\n{tag} OK done\r\n"})
+	arrived, state, err := c.Poll(t.Context(), []string{"Junk", "Gone", "Spam"})
 	want := []imapsrc.Folder{{Name: "Junk", UIDValidity: 5, UIDNext: 9, Messages: 2}}
 	if !arrived || err != nil || !slices.Equal(state, want) {
 		t.Errorf("Poll = %v, %v, %v; want true, %v and no error", arrived, state, err, want)
