@@ -49,18 +49,26 @@ func (c *Conn) loginCaps() (imap.CapSet, error) {
 // authenticate prefers AUTHENTICATE PLAIN to LOGIN (RFC 3501 6.2.3), because it allows any octet in
 // a password.
 func (c *Conn) authenticate(caps imap.CapSet) error {
-	plain := caps.Has(imap.AuthCap(sasl.Plain))
-	switch {
-	case c.cfg.Auth == "plain" || plain && c.cfg.Auth != "login":
-		return c.client.Authenticate(sasl.NewPlainClient("", c.cfg.Username, c.cfg.Password))
-	case !caps.Has(imap.CapLoginDisabled):
-		return c.client.Login(c.cfg.Username, c.cfg.Password).Wait()
-	case c.cfg.Security == SecurityNone:
+	plain, login := caps.Has(imap.AuthCap(sasl.Plain)), !caps.Has(imap.CapLoginDisabled)
+	offered := authMechanisms(caps)
+	if login {
+		offered = append(offered, "LOGIN")
+	}
+	list := clean(strings.Join(offered, " "))
+	switch auth := c.cfg.Auth; {
+	case !plain && !login && c.cfg.Security == SecurityNone:
 		return &Error{Kind: KindPlaintext, Err: errors.New("the server accepts no password on an unencrypted " +
 			"connection; use security tls or starttls")}
+	case !plain && !login:
+		return &Error{Kind: KindAuth, Err: fmt.Errorf("the server accepts no password (it offers %s); %s",
+			list, cmp.Or(c.cfg.Hint, c.useOAuth(caps)))}
+	case auth == "plain" && !plain, auth == "login" && !login:
+		return &Error{Kind: KindAuth, Err: fmt.Errorf("the server does not offer %s (it offers %s); to use what it offers: %s",
+			strings.ToUpper(auth), list, c.set("--auth auto"))}
+	case plain && auth != "login":
+		return c.client.Authenticate(sasl.NewPlainClient("", c.cfg.Username, c.cfg.Password))
 	}
-	return &Error{Kind: KindAuth, Err: fmt.Errorf("the server accepts no password (it offers %s); "+
-		"%s", clean(strings.Join(authMechanisms(caps), " ")), cmp.Or(c.cfg.Hint, c.useOAuth(caps)))}
+	return c.client.Login(c.cfg.Username, c.cfg.Password).Wait()
 }
 
 // useOAuth says what to do with an account that takes no password.

@@ -100,7 +100,7 @@ func TestLoginMechanisms(t *testing.T) {
 		"plain is preferred":      {"AUTH=PLAIN SASL-IR", "auto", "AUTHENTICATE PLAIN " + plain + "$"},
 		"login when asked for":    {"AUTH=PLAIN SASL-IR", "login", `LOGIN "user" "p"$`},
 		"login when nothing else": {"AUTH=XOAUTH2", "", `LOGIN "user" "p"$`},
-		"plain when asked for":    {"LOGINDISABLED SASL-IR", "plain", "AUTHENTICATE PLAIN " + plain + "$"},
+		"plain when asked for":    {"AUTH=PLAIN SASL-IR", "plain", "AUTHENTICATE PLAIN " + plain + "$"},
 		"plain though no LOGIN":   {"AUTH=PLAIN LOGINDISABLED SASL-IR", "auto", "AUTHENTICATE PLAIN " + plain + "$"},
 	} {
 		t.Run(name, func(t *testing.T) {
