@@ -193,6 +193,18 @@ func TestFlagsOfGmail(t *testing.T) {
 	}
 }
 
+// TestUnusualAnswersToExamine: no space after a code, and NIL for the flags.
+func TestUnusualAnswersToExamine(t *testing.T) {
+	c := dial(t, fake(t, greeting, loggedIn, fakeimap.Step{
+		Expect: "EXAMINE",
+		Reply:  "* FLAGS NIL\r\n* 3 EXISTS\r\n* OK [UIDVALIDITY 7]x\r\n* OK [UIDNEXT 10](y)\r\n{tag} OK [READ-ONLY]\r\n",
+	}, logout))
+	want := imapsrc.Folder{Name: "INBOX", UIDValidity: 7, UIDNext: 10, Messages: 3}
+	if got, err := c.Select(t.Context(), "INBOX"); err != nil || got != want {
+		t.Errorf("Select = %+v, %v; want %+v", got, err, want)
+	}
+}
+
 // TestListEmptyFolder: a server may refuse every FETCH in a folder without messages.
 func TestListEmptyFolder(t *testing.T) {
 	empty := fakeimap.Step{Expect: "EXAMINE", Reply: "* 0 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n{tag} OK done\r\n"}

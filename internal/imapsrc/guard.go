@@ -31,8 +31,8 @@ const (
 // library reads it: the library has none, and calls itself for each parenthesis.
 //
 // It reads octet by octet what the library reads, or refuses it. What the library would read in
-// another way is refused: a line end in a quoted string, in a response code or in a list. So the
-// library can never read as a response what the guard takes for a literal.
+// another way is refused: a line end in a quoted string or in a list. A response code without "]" ends
+// with its line. So the library can never read as a response what the guard takes for a literal.
 type guard struct {
 	state   phase
 	held    []byte // the head of a response, while its type is not known
@@ -47,7 +47,6 @@ type guard struct {
 	fetches int    // FETCH responses that have begun
 	fetch   bool   // the current response is one
 	dates   dates  // of it
-	flags   bool   // the current response is FLAGS
 	id      bool   // the current response is ID
 	caps    bool   // the current response is CAPABILITY
 	rev1    bool   // the list of capabilities has IMAP4rev1 so far
@@ -76,6 +75,7 @@ const (
 	afterLengthCR
 	inSearch // UIDs that the library does not get
 	inName   // a LIST or STATUS response, up to the end of the line
+	inFlags  // a FLAGS response, which the library does not get
 )
 
 // boundary reports whether a response has ended and no other has begun.
@@ -90,7 +90,7 @@ func (g *guard) admit(p, out []byte) (n int, into []byte, err error) {
 		if g.size++; g.size > maxResponse && g.state != inSearch {
 			return n, out, errTooMuch
 		}
-		before, nested, items, flags := g.state, g.nesting > 0, g.fetch && g.nesting == 1, g.inFlags()
+		before, nested, items, flags := g.state, g.nesting > 0, g.fetch && g.nesting == 1, g.inFetchedFlags()
 		if err := g.step(c); err != nil {
 			return n, out, err
 		}
@@ -106,7 +106,9 @@ func (g *guard) admit(p, out []byte) (n int, into []byte, err error) {
 				out = g.flag(c, out)
 			case before == inCode && !bytes.ContainsRune(g.code, ' '): // the library reads only upper case
 				out = append(out, upper(c))
-			case before != atHead && before != inSearch:
+			case before == inText && g.last == ']' && c != ' ' && c != '\r' && c != '\n': // the library requires a space after a code
+				out = append(out, ' ', c)
+			case before != atHead && before != inSearch && before != inFlags:
 				out = append(out, c)
 			}
 		}
@@ -115,7 +117,7 @@ func (g *guard) admit(p, out []byte) (n int, into []byte, err error) {
 			if out, err = g.nameEnds(out); err != nil {
 				return n, out, err
 			}
-		case flags && g.inFlags(), before == inName: // nobody needs them, or not yet
+		case flags && g.inFetchedFlags(), before == inName: // nobody needs them, or not yet
 		case g.known:
 			out = append(out, g.held...)
 			g.held, g.known, g.last = g.held[:0], false, c
@@ -124,6 +126,9 @@ func (g *guard) admit(p, out []byte) (n int, into []byte, err error) {
 		default:
 			if g.space && c != ')' && c != ']' && c != '\r' {
 				pass(' ')
+			}
+			if c == '\r' && before == inCode && !nested { // the library would look for it in the next lines
+				pass(']')
 			}
 			pass(c)
 			g.space, g.last = false, c
@@ -156,6 +161,14 @@ func (g *guard) step(c byte) error {
 		return g.hits.step(c)
 	case inName:
 		g.line = append(g.line, c)
+		return nil
+	case inFlags:
+		if c == '{' {
+			return errSyntax
+		}
+		if c == '\n' {
+			g.state = atHead
+		}
 		return nil
 	}
 	return g.announced(c)
@@ -208,7 +221,7 @@ func (g *guard) head(c byte) error {
 
 // typed begins what follows the type: c and the rest of the response.
 func (g *guard) typed(name string, tagged bool, c byte) error {
-	g.known, g.fetch, g.id, g.caps, g.flags = true, false, name == "ID", name == "CAPABILITY", false
+	g.known, g.fetch, g.id, g.caps = true, false, name == "ID", name == "CAPABILITY"
 	if tagged {
 		g.state = afterType
 		return g.status(c)
@@ -226,7 +239,9 @@ func (g *guard) typed(name string, tagged bool, c byte) error {
 		g.fetches++
 		g.fetch = true
 	case "FLAGS":
-		g.flags = true
+		g.held = g.held[:0]
+		g.state = inFlags
+		return g.step(c)
 	case "LIST", "STATUS":
 		if c == ' ' {
 			g.state, g.known = inName, false
@@ -272,7 +287,7 @@ func (g *guard) status(c byte) error {
 		g.state = afterSpace
 	case g.state == afterSpace && c == '[':
 		g.state, g.code = inCode, g.code[:0]
-	case g.state == inCode && (c != ']' || g.nesting > 0):
+	case g.state == inCode && (c != ']' && c != '\r' || g.nesting > 0):
 		switch {
 		case c == '(' && bytes.HasPrefix(g.code, []byte("PERMANENTFLAGS")):
 			g.nesting = 1
@@ -312,7 +327,7 @@ func (g *guard) data(c byte) error {
 	case '"':
 		g.state = inQuoted
 	case '{':
-		if g.inFlags() {
+		if g.inFetchedFlags() {
 			return errSyntax
 		}
 		g.state, g.length = inLength, g.length[:0]

@@ -76,7 +76,7 @@ func TestNestingIsAllowed(t *testing.T) {
 // TestAmbiguousAnswers are refused: the library would read them in another way than the guard.
 func TestAmbiguousAnswers(t *testing.T) {
 	for name, answer := range map[string]string{
-		"a line end in a response code": "* OK [X a\r\n* 1 FETCH (UID 1 BODY[] {9}\r\n",
+		"a line end in a response code": "* OK [X a\n* 1 FETCH (UID 1 BODY[] {9}\r\n",
 		"a line end in a string":        "* LIST () \"a\r\nb\" c\r\n",
 		"a line end after a backslash":  "* LIST () \"a\\\r\nb\" c\r\n",
 		"a line end in a list":          "* NAMESPACE ((\r\n* LIST () \"/\" c\r\n",

@@ -46,7 +46,8 @@ func TestLoginRefused(t *testing.T) {
 			"{tag} NO [PRIVACYREQUIRED] use TLS", imapsrc.KindPlaintext,
 			"use security tls or starttls",
 		},
-		"bad": {"{tag} BAD what", imapsrc.KindProtocol, "BAD what"},
+		"a code without end": {"{tag} NO [Invalid password", imapsrc.KindAuth, "NO [INVALID]"},
+		"bad":                {"{tag} BAD what", imapsrc.KindProtocol, "BAD what"},
 		"goodbye": {
 			"* BYE [LIMIT] enough of you", imapsrc.KindLimit,
 			"the server ended the connection (BYE [LIMIT] enough of you)",
