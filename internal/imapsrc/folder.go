@@ -80,8 +80,12 @@ func (c *Conn) selectFolder(ctx context.Context, name string, readOnly bool) (Fo
 		if errors.As(err, &no) {
 			bad = no.Type == imap.StatusResponseTypeBad
 			missing = no.Code == imap.ResponseCodeNonExistent || no.Code == imap.ResponseCodeTryCreate
+			kind := kindOf(no, KindNoFolder)
+			if no.Code == imap.ResponseCodeAuthorizationFailed { // the login is done: it is about this folder
+				kind = KindNoFolder
+			}
 			return &Error{
-				Kind: kindOf(no, KindNoFolder), Err: fmt.Errorf("the server refused (%w)", c.answer(no)),
+				Kind: kind, Err: fmt.Errorf("the server refused (%w)", c.answer(no)),
 				BackOff: backOff(no.Text),
 			}
 		}

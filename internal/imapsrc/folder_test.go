@@ -69,6 +69,13 @@ func TestSelect(t *testing.T) {
 			steps: []fakeimap.Step{examine("{tag} NO not now\r\n"), {Expect: "LIST", Reply: `* LIST () "/" Inbox` + "\r\n{tag} OK\r\n"}},
 			kind:  imapsrc.KindNoFolder, says: "the server refused (NO not now)",
 		},
+		"not for this user": {
+			steps: []fakeimap.Step{
+				examine("{tag} NO [AUTHORIZATIONFAILED] no\r\n"),
+				{Expect: "LIST", Reply: `* LIST () "/" INBOX` + "\r\n{tag} OK\r\n"},
+			},
+			kind: imapsrc.KindNoFolder, says: "the server refused (NO [AUTHORIZATIONFAILED] no)",
+		},
 		"not there, and no list": {
 			steps: []fakeimap.Step{examine("{tag} NO none\r\n"), {Expect: "LIST", Reply: "{tag} NO\r\n"}},
 			kind:  imapsrc.KindNoFolder, says: "the server refused (NO none)",
