@@ -140,14 +140,25 @@ func startTLS(conn net.Conn) error {
 		if !ok {
 			continue
 		}
-		answer := parseAnswer(rest)
-		if answer == nil || answer.Type != imap.StatusResponseTypeOK {
-			return &Error{Kind: KindPlaintext, Err: fmt.Errorf("the server does not offer STARTTLS (%s); "+
-				"use security tls, usually on port 993", clean(rest))}
-		}
-		return nil
+		return startTLSAnswered(parseAnswer(rest), clean(rest))
 	}
 	return errTooMuch
+}
+
+// startTLSAnswered is the error for an answer to STARTTLS other than OK. answer is nil when said is no answer.
+func startTLSAnswered(answer *imap.Error, said string) error {
+	kind := KindPlaintext
+	if answer != nil && answer.Type == imap.StatusResponseTypeNo {
+		kind = kindOf(answer, KindPlaintext) // the code may say that it is for now
+	}
+	switch {
+	case answer != nil && answer.Type == imap.StatusResponseTypeOK:
+		return nil
+	case kind != KindPlaintext:
+		return &Error{Kind: kind, Err: fmt.Errorf("the server refused STARTTLS (%s)", said), BackOff: backOff(answer.Text)}
+	}
+	return &Error{Kind: kind, Err: fmt.Errorf("the server does not offer STARTTLS (%s); "+
+		"use security tls, usually on port 993", said)}
 }
 
 // readLine reads one line and not an octet more.

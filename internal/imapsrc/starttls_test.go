@@ -49,6 +49,14 @@ func TestStartTLSRefused(t *testing.T) {
 			[]fakeimap.Step{greeting, askedTLS("{tag} BAD unknown\r\n")},
 			imapsrc.KindPlaintext, "does not offer STARTTLS (BAD unknown); use security tls",
 		},
+		"refused for now": {
+			[]fakeimap.Step{greeting, askedTLS("{tag} NO [UNAVAILABLE] later\r\n")},
+			imapsrc.KindUnavailable, "the server refused STARTTLS (NO [UNAVAILABLE] later)",
+		},
+		"refused": {
+			[]fakeimap.Step{greeting, askedTLS("{tag} NO no\r\n")},
+			imapsrc.KindPlaintext, "does not offer STARTTLS (NO no); use security tls",
+		},
 		"logs in by itself": {[]fakeimap.Step{{Reply: "* PREAUTH hi\r\n"}}, imapsrc.KindPlaintext, "before TLS"},
 		"injected answer": {[]fakeimap.Step{
 			greeting,
