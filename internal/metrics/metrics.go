@@ -75,7 +75,7 @@ var all = []Metric{
 	{noticesWaiting, Gauge, "Failures that could not be reported yet (notify, hook).", nil},
 	{events, Gauge, "Events for other systems, by destination and status; falls when they are deleted.", []string{labelDestination, labelStatus}},
 	{eventsOldest, Gauge, "When the longest waiting event was made; absent when none waits.", ofDestination},
-	{eventsUp, Gauge, "Whether the destination took events when it was last tried.", ofDestination},
+	{eventsUp, Gauge, "0: the destination failed when it was last tried. Refusing an event is not a failure.", ofDestination},
 	{relayUp, Gauge, "Whether the relay took mail when it was last tried.", nil},
 	{relayLogin, Gauge, "Whether a person has to log in to the relay (OAuth2).", nil},
 	{relayCertificate, Gauge, "When the certificate of the relay expires, as seen at the last login.", nil},

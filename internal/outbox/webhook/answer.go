@@ -21,14 +21,13 @@ func (p *Publisher) judge(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusGone:
 		return fmt.Errorf("%w: %w", outbox.ErrGone, err)
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge,
-		http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+	case http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
 		return &outbox.Refused{Err: err}
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		if after, ok := retryAfter(resp.Header.Get("Retry-After"), p.set.Now()); ok {
 			return &outbox.Later{After: after, Err: err}
 		}
-	case http.StatusUnauthorized, http.StatusForbidden:
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden: // 400: many answer so to a wrong signature
 		return fmt.Errorf("%w; check the secret and the url", err)
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
 		return fmt.Errorf("%w; check the url", err)

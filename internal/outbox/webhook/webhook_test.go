@@ -93,7 +93,7 @@ func TestAnswers(t *testing.T) {
 		{204, "", "done"},
 		{202, "5", "done"},
 		{410, "", "gone"},
-		{400, "", "refused"},
+		{400, "", "fault"},
 		{413, "", "refused"},
 		{415, "", "refused"},
 		{422, "", "refused"},
