@@ -38,7 +38,7 @@ func (r *receiver) Publish(ctx context.Context, batch []Message) []error {
 		<-ctx.Done()
 	}
 	for i, m := range batch {
-		if errs[i] = ctx.Err(); errs[i] == nil && r.rule != nil {
+		if errs[i] = context.Cause(ctx); errs[i] == nil && r.rule != nil {
 			if errs[i] = r.rule(m); !r.deaf {
 				errs[i] = cmp.Or(errs[i], ctx.Err())
 			}
@@ -306,6 +306,19 @@ func TestSlowAtTheEnd(t *testing.T) {
 			t.Errorf("it is %+v, want done", e)
 		}
 	}
+}
+
+// TestTimeout: a batch that gets no answer fails with a text that says so.
+func TestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.Plan, d.crm.hang = to("crm"), true
+		d.happen(Occurrence{Kind: Dead, TaskID: 1})
+		d.drain(0)
+		if e := d.all()[0]; e.Status != Waiting || e.Error != "no answer within 1m0s" {
+			t.Errorf("it is %s with the error %q, want it to wait, and how long there was no answer", e.Status, e.Error)
+		}
+	})
 }
 
 // TestBatches: batches grow while a destination is quick: while it takes a batch in a thirtieth of the

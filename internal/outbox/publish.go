@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 )
@@ -18,7 +19,7 @@ func (d *Dispatcher) batch(ctx context.Context, t *Target, claims []Claim, befor
 		batch[i] = Message{ID: c.EventID, Kind: c.Kind, Key: key(c.Entry), Body: c.Body}
 	}
 	after := context.WithoutCancel(ctx)
-	within, cancel := context.WithTimeout(after, t.Timeout)
+	within, cancel := context.WithTimeoutCause(after, t.Timeout, fmt.Errorf("no answer within %s", t.Timeout))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(d.Grace, cancel) })()
 	errs := t.Publisher.Publish(within, batch)

@@ -30,7 +30,6 @@ const (
 // amazon sends batches to a queue of SQS or a topic of SNS. To a FIFO one it gives the key as the
 // group, which keeps the order, and the event's ID, by which repeats within five minutes are dropped.
 type amazon struct {
-	set  Settings
 	name string // for errors
 	fifo bool
 	send func(ctx context.Context, batch []outbox.Message) (answer, error)
@@ -57,7 +56,7 @@ func openSQS(set Settings) (outbox.Publisher, error) {
 	if at.path == "" {
 		return nil, fmt.Errorf("the url %s has no queue; write awssqs://sqs.REGION.amazonaws.com/ACCOUNT/QUEUE?region=REGION", at.name())
 	}
-	p := &amazon{set: set, name: "awssqs://" + host + "/" + at.path, fifo: strings.HasSuffix(at.path, ".fifo")}
+	p := &amazon{name: "awssqs://" + host + "/" + at.path, fifo: strings.HasSuffix(at.path, ".fifo")}
 	conf, err := awsConfig(set, at)
 	if err != nil {
 		return nil, err
@@ -82,7 +81,7 @@ func openSNS(set Settings) (outbox.Publisher, error) {
 	if !strings.HasPrefix(topic, "arn:") {
 		return nil, errors.New("the url awssns://... has no topic; write awssns:///arn:aws:sns:REGION:ACCOUNT:TOPIC?region=REGION")
 	}
-	p := &amazon{set: set, name: "awssns:///" + topic, fifo: strings.HasSuffix(topic, ".fifo")}
+	p := &amazon{name: "awssns:///" + topic, fifo: strings.HasSuffix(topic, ".fifo")}
 	conf, err := awsConfig(set, at)
 	if err != nil {
 		return nil, err
@@ -123,8 +122,6 @@ func awsConfig(set Settings, at address) (aws.Config, error) {
 }
 
 func (p *amazon) Publish(ctx context.Context, batch []outbox.Message) []error {
-	ctx, cancel := within(ctx, p.set)
-	defer cancel()
 	var errs []error
 	for len(errs) < len(batch) {
 		some := firstRequest(batch[len(errs):])

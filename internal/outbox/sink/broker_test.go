@@ -51,7 +51,19 @@ func openAt(t *testing.T, url string, timeout time.Duration) outbox.Publisher {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Close(context.Background()) })
-	return p
+	return timed{p, timeout}
+}
+
+// timed gives each batch its time, as the outbox does.
+type timed struct {
+	outbox.Publisher
+	timeout time.Duration
+}
+
+func (p timed) Publish(ctx context.Context, batch []outbox.Message) []error {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	return p.Publisher.Publish(ctx, batch)
 }
 
 func messages(n int) []outbox.Message {

@@ -21,7 +21,6 @@ const pause = 200 * time.Millisecond // before the library tries again
 
 // kafka produces to a topic with acks from all in-sync replicas. A key is always in one partition.
 type kafka struct {
-	set    Settings
 	at     address
 	topic  string
 	client *kgo.Client
@@ -59,7 +58,7 @@ func openKafka(set Settings) (outbox.Publisher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the url %s: %w", at.name(), err)
 	}
-	return &kafka{set: set, at: at, topic: at.path, client: client}, nil
+	return &kafka{at: at, topic: at.path, client: client}, nil
 }
 
 func kafkaLogin(at address) ([]kgo.Opt, error) {
@@ -79,8 +78,6 @@ func kafkaLogin(at address) ([]kgo.Opt, error) {
 }
 
 func (p *kafka) Publish(ctx context.Context, batch []outbox.Message) []error {
-	ctx, cancel := within(ctx, p.set)
-	defer cancel()
 	records, index := make([]*kgo.Record, len(batch)), map[*kgo.Record]int{}
 	for i, m := range batch {
 		records[i] = &kgo.Record{Key: []byte(m.Key), Value: m.Body, Headers: []kgo.RecordHeader{

@@ -42,8 +42,6 @@ func openNATS(set Settings) (outbox.Publisher, error) {
 }
 
 func (p *natsPublisher) Publish(ctx context.Context, batch []outbox.Message) []error {
-	ctx, cancel := within(ctx, p.set)
-	defer cancel()
 	if err := p.connect(ctx); err != nil {
 		return all(len(batch), fmt.Errorf("connect to %s: %w", p.at.name(), because(ctx, err)))
 	}

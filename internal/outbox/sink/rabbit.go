@@ -61,8 +61,6 @@ func openRabbit(set Settings) (outbox.Publisher, error) {
 }
 
 func (p *rabbit) Publish(ctx context.Context, batch []outbox.Message) []error {
-	ctx, cancel := within(ctx, p.set)
-	defer cancel()
 	var errs []error
 	for len(errs) < len(batch) {
 		some := batch[len(errs):min(len(batch), len(errs)+rabbitBatch)]

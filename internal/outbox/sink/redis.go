@@ -34,8 +34,6 @@ type redisStreams struct {
 }
 
 func (p *redisStreams) Publish(ctx context.Context, batch []outbox.Message) []error {
-	ctx, cancel := within(ctx, p.set)
-	defer cancel()
 	var streams []string
 	of := map[string][]int{}
 	for i, m := range batch {

@@ -33,7 +33,7 @@ const defaultTimeout = 30 * time.Second
 type Settings struct {
 	URL     string         // the scheme says what it is
 	RootCAs *x509.CertPool // nil for the system's
-	Timeout time.Duration  // of one request of a webhook, or of one batch to a broker; 0: 30 s
+	Timeout time.Duration  // of what the library of a broker times itself; 0: 30 s. A batch ends with its context
 	Agent   string         // how the program calls itself; empty: postrider
 	Now     func() time.Time
 
@@ -86,7 +86,7 @@ func openers() map[string]opener {
 func openWebhook(set Settings) (outbox.Publisher, error) {
 	return webhook.Open(webhook.Settings{
 		URL: set.URL, Secrets: set.Secrets, AllowInternal: set.AllowInternal, Proxy: set.Proxy,
-		RootCAs: set.RootCAs, Timeout: set.Timeout, Agent: set.Agent, Now: set.Now,
+		RootCAs: set.RootCAs, Agent: set.Agent, Now: set.Now,
 	})
 }
 
@@ -96,11 +96,6 @@ func tlsConfig(set Settings) *tls.Config {
 
 // all is the same error for n messages.
 func all(n int, err error) []error { return slices.Repeat([]error{err}, n) }
-
-// within gives a broker's batch its time.
-func within(ctx context.Context, set Settings) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, set.Timeout, fmt.Errorf("no acknowledgement within %s", set.Timeout))
-}
 
 // because prefers what ended ctx to the error that this led to.
 func because(ctx context.Context, err error) error {

@@ -32,7 +32,7 @@ func newClient(set Settings, g guard) *http.Client {
 				return dial(ctx, dialer, g, address)
 			},
 			TLSClientConfig:        &tls.Config{RootCAs: set.RootCAs, MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:    min(set.Timeout, 10*time.Second),
+			TLSHandshakeTimeout:    10 * time.Second,
 			MaxResponseHeaderBytes: maxHeader,
 			MaxIdleConnsPerHost:    atOnce,
 			IdleConnTimeout:        90 * time.Second,

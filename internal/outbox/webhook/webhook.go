@@ -30,10 +30,9 @@ import (
 )
 
 const (
-	defaultTimeout = 30 * time.Second
-	atOnce         = 8        // requests at the same time
-	maxBody        = 64 << 10 // octets of an answer that are read, to use its connection again
-	bodyTimeout    = 2 * time.Second
+	atOnce      = 8        // requests at the same time
+	maxBody     = 64 << 10 // octets of an answer that are read, to use its connection again
+	bodyTimeout = 2 * time.Second
 )
 
 // Settings are those of one destination.
@@ -44,7 +43,6 @@ type Settings struct {
 
 	Proxy   string         // see proxy.Dialer
 	RootCAs *x509.CertPool // nil for the system's
-	Timeout time.Duration  // of one request as a whole; 0: 30 s
 	Agent   string         // the header User-Agent; empty: postrider
 	Now     func() time.Time
 }
@@ -55,7 +53,6 @@ type Publisher struct {
 	to     *url.URL
 	keys   [][]byte
 	client *http.Client
-	late   error // the cause of a request that takes too long
 }
 
 // Open checks the settings. It opens no connection.
@@ -78,17 +75,13 @@ func Open(set Settings) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	if set.Timeout == 0 {
-		set.Timeout = defaultTimeout
-	}
 	if set.Agent == "" {
 		set.Agent = "postrider"
 	}
 	if set.Now == nil {
 		set.Now = time.Now
 	}
-	late := fmt.Errorf("no answer within %s", set.Timeout)
-	return &Publisher{set: set, to: to, keys: keys, client: newClient(set, g), late: late}, nil
+	return &Publisher{set: set, to: to, keys: keys, client: newClient(set, g)}, nil
 }
 
 // Close closes the idle connections.
@@ -137,7 +130,7 @@ func (p *Publisher) Publish(ctx context.Context, batch []outbox.Message) []error
 }
 
 func (p *Publisher) post(ctx context.Context, m outbox.Message) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, p.set.Timeout, p.late)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.to.String(), bytes.NewReader(m.Body))
 	if err != nil {
