@@ -3,11 +3,13 @@ package webhook
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -241,5 +243,39 @@ func TestOtherCertificate(t *testing.T) {
 	p := open(t, Settings{URL: url, RootCAs: roots})
 	if err := p.Publish(t.Context(), []outbox.Message{one})[0]; meaning(err) != "fault" || hits.Load() != 0 {
 		t.Errorf("the error is %v after %d requests, want one of TLS and none", err, hits.Load())
+	}
+}
+
+// TestDeadConnection: after a request without an answer, the next one goes over another connection. A
+// server that is restarted behind a balancer may leave one that looks alive.
+func TestDeadConnection(t *testing.T) {
+	var first atomic.Value // the connection that is dead after its first request
+	cert, roots, err := testserver.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if !first.CompareAndSwap(nil, r.RemoteAddr) && first.Load() == r.RemoteAddr {
+			<-r.Context().Done()
+		}
+	}))
+	s.TLS, s.EnableHTTP2 = &tls.Config{Certificates: []tls.Certificate{cert}}, true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	p := open(t, Settings{URL: s.URL, RootCAs: roots})
+	publish := func() error {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errLate)
+		defer cancel()
+		return p.Publish(ctx, []outbox.Message{one})[0]
+	}
+	if err := publish(); err != nil {
+		t.Fatal(err)
+	}
+	if err := publish(); !errors.Is(err, errLate) {
+		t.Fatalf("over the dead connection the error is %v, want %v", err, errLate)
+	}
+	if err := publish(); err != nil {
+		t.Errorf("the next one has the error %v, want it to take another connection", err)
 	}
 }
