@@ -13,7 +13,7 @@ type Target struct {
 	Publisher Publisher
 	Batch     int           // at most this many events in one batch
 	Timeout   time.Duration // of a batch
-	GiveUp    time.Duration // an event that fails and is older is dead
+	GiveUp    time.Duration // an event that fails and is older is dead, unless the destination asks for time
 }
 
 // Dispatcher finds out what follows from occurrences, and hands events to their destinations. All

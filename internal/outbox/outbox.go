@@ -133,8 +133,9 @@ type Message struct {
 // Publisher hands events to one destination.
 type Publisher interface {
 	// Publish hands over messages, in order, and returns once the destination has acknowledged them
-	// or has failed to, or ctx has ended: an error for each message, nil for those that arrived. An error that is
-	// neither *Refused, *Later nor ErrGone is the destination's fault, not the message's.
+	// or has failed to, or ctx has ended: an error for each message, nil for those that arrived. An
+	// error that is neither *Refused, *Later nor ErrGone is the destination's fault, not the
+	// message's.
 	Publish(ctx context.Context, batch []Message) []error
 	Close(ctx context.Context) error
 }

@@ -64,6 +64,17 @@ type verdict struct {
 	gone     bool
 }
 
+// heed notes what the destination asks for.
+func (v *verdict) heed(err error) {
+	var later *Later
+	if errors.As(err, &later) {
+		v.atLeast = max(v.atLeast, later.After)
+	}
+	if errors.Is(err, ErrGone) {
+		v.fault, v.gone = err, true
+	}
+}
+
 // judge decides by the errors of a batch. The first message that a destination failed to take waits
 // longer each time, in case it is the reason; those behind it do not. Stopped says that this process
 // is to end, which is nobody's fault.
@@ -71,26 +82,24 @@ func judge(claims []Claim, errs []error, giveUp time.Duration, stopped bool) ver
 	var v verdict
 	for i, c := range claims {
 		o := Outcome{Claim: c, Status: Done}
-		refused, later := new(Refused), new(Later)
 		switch err := errs[i]; {
 		case err == nil:
 			v.taken++
-		case errors.As(err, &refused):
+		case errors.As(err, new(*Refused)):
 			o.Status, o.Error = DeadLetter, err.Error()
 		case stopped:
 			o.Status, o.Error, o.Uncounted = Waiting, c.Error, true
 		case v.fault != nil:
 			o.Status, o.Error, o.Uncounted = Waiting, err.Error(), true
+			v.heed(err)
 		default:
 			v.fault, v.event = err, c.Attempts > 1
 			o.Status, o.Error = Waiting, err.Error()
-			v.gone = errors.Is(err, ErrGone)
-			if errors.As(err, &later) {
-				v.atLeast = later.After
+			v.heed(err)
+			if o.Uncounted = v.gone || v.atLeast > 0; o.Uncounted {
+				break
 			}
-			if o.Uncounted = v.gone || v.atLeast > 0; !o.Uncounted {
-				o.Delay = min(firstPause<<min(c.Attempts-1, 20), LongestPause)
-			}
+			o.Delay = min(firstPause<<min(c.Attempts-1, 20), LongestPause)
 			if c.Age > giveUp {
 				o.Status, o.Error = DeadLetter, "given up after "+giveUp.String()+": "+err.Error()
 			}

@@ -1,0 +1,36 @@
+package outbox
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// TestJudge: an old event is dead when it fails, but not when the destination asks for time; and
+// what a destination asks for counts, whichever event of a batch it answers so.
+func TestJudge(t *testing.T) {
+	const limit = 96 * time.Hour
+	later := &Later{20 * time.Minute, errors.New("429")}
+	for name, tt := range map[string]struct {
+		errs    []error
+		first   Status
+		gone    bool
+		atLeast time.Duration
+	}{
+		"fails":                  {[]error{errDown, errDown}, DeadLetter, false, 0},
+		"asks for time":          {[]error{later, later}, Waiting, false, later.After},
+		"gone":                   {[]error{ErrGone, ErrGone}, Waiting, true, 0},
+		"fails, asks for time":   {[]error{errDown, later}, DeadLetter, false, later.After},
+		"fails, gone":            {[]error{errDown, ErrGone}, DeadLetter, true, 0},
+		"refuses, asks for time": {[]error{&Refused{errDown}, later}, DeadLetter, false, later.After},
+	} {
+		old := Claim{Entry: Entry{Attempts: 1}, Age: limit + time.Hour}
+		v := judge([]Claim{old, old}, tt.errs, limit, false)
+		if v.outcomes[0].Status != tt.first || v.outcomes[1].Status != Waiting {
+			t.Errorf("%s: the old events are %s and %s, want %s and waiting", name, v.outcomes[0].Status, v.outcomes[1].Status, tt.first)
+		}
+		if v.gone != tt.gone || v.gone != errors.Is(v.fault, ErrGone) || v.atLeast != tt.atLeast {
+			t.Errorf("%s: gone is %t (%v), and the pause is %s; want %t and %s", name, v.gone, v.fault, v.atLeast, tt.gone, tt.atLeast)
+		}
+	}
+}
