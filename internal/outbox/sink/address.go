@@ -22,10 +22,13 @@ type address struct {
 func parse(raw, defaultPort string, parameters ...string) (address, error) {
 	scheme, rest, _ := strings.Cut(raw, "://")
 	unreadable := fmt.Errorf("the url %s://... of the destination cannot be read; "+
-		"write it as %s://user:password@host:port/..., and / ? # @ in a password as %%2F %%3F %%23 %%40", scheme, scheme)
+		"write it as %s://user:password@host:port/..., and / ? # @ in a password or a name as %%2F %%3F %%23 %%40", scheme, scheme)
 	authority, tail := rest, ""
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		authority, tail = rest[:end], rest[end:]
+	}
+	if strings.Contains(tail, "@") { // then the tail begins within the password
+		return address{}, unreadable
 	}
 	login, hosts := "", authority
 	if at := strings.LastIndex(authority, "@"); at >= 0 {
