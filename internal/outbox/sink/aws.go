@@ -153,13 +153,13 @@ func (p *amazon) judge(ctx context.Context, failed entryError, taken bool, err e
 	switch {
 	case err != nil:
 		said := fmt.Errorf("send to %s: %w", p.name, because(ctx, err))
-		if errors.As(err, &api) && alone && aboutMessage(api.ErrorCode()) {
+		if errors.As(err, &api) && alone && aboutContent(api.ErrorCode()) {
 			return &outbox.Refused{Err: said}
 		}
 		return said
 	case failed.code != "":
 		said := fmt.Errorf("send to %s: %s: %s", p.name, failed.code, failed.message)
-		if failed.sender && aboutMessage(failed.code) {
+		if failed.sender && (aboutContent(failed.code) || aboutParameter(failed.code)) {
 			return &outbox.Refused{Err: said}
 		}
 		return said
@@ -169,14 +169,19 @@ func (p *amazon) judge(ctx context.Context, failed entryError, taken bool, err e
 	return nil
 }
 
-// aboutMessage knows the codes of errors that another try would meet again.
-func aboutMessage(code string) bool {
+// aboutContent knows the codes of errors that another try would meet again.
+func aboutContent(code string) bool {
 	switch code {
-	case "InvalidMessageContents", "BatchRequestTooLong", "AWS.SimpleQueueService.BatchRequestTooLong",
-		"InvalidParameterValue", "InvalidParameter":
+	case "InvalidMessageContents", "BatchRequestTooLong", "AWS.SimpleQueueService.BatchRequestTooLong":
 		return true
 	}
 	return false
+}
+
+// aboutParameter knows the codes that mean the message in the error of an entry. In the error of a
+// request they may mean the topic or the queue.
+func aboutParameter(code string) bool {
+	return code == "InvalidParameterValue" || code == "InvalidParameter"
 }
 
 func (p *amazon) Close(context.Context) error { return nil }

@@ -222,6 +222,28 @@ func TestAmazon(t *testing.T) {
 	}
 }
 
+// TestAmazonRequestRefused checks what the error of a whole request means for its only event. A
+// parameter may be that of the topic.
+func TestAmazonRequestRefused(t *testing.T) {
+	for code, want := range map[string]bool{
+		"InvalidParameter": false, "InvalidParameterValue": false, "InvalidMessageContents": true, "BatchRequestTooLong": true,
+	} {
+		t.Run(code, func(t *testing.T) {
+			newFakeAmazon(t) // for its credentials
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/xml")
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = fmt.Fprintf(w, "<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>odd</Message></Error></ErrorResponse>", code)
+			}))
+			t.Cleanup(server.Close)
+			p := openAt(t, fmt.Sprintf(topicURL, "")+server.URL, 10*time.Second)
+			if err := p.Publish(t.Context(), messages(1))[0]; err == nil || refused(err) != want {
+				t.Errorf("it is refused: %t (%v), want %t", refused(err), err, want)
+			}
+		})
+	}
+}
+
 // TestAmazonRequests checks that a request is no larger than allowed.
 func TestAmazonRequests(t *testing.T) {
 	long := outbox.Message{Body: make([]byte, awsOctets)}
