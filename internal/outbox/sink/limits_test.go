@@ -30,7 +30,7 @@ func TestReplicas(t *testing.T) {
 }
 
 // TestRouting checks that a message goes by its type to an exchange, and that one that no queue
-// takes has not arrived, and the others have.
+// takes has not arrived, and the others have. A missing exchange is named.
 func TestRouting(t *testing.T) {
 	b := rabbitBroker(t)
 	b.prepare(t)
@@ -43,4 +43,8 @@ func TestRouting(t *testing.T) {
 		t.Errorf("the errors are %v, want only the first, which no queue takes", errs)
 	}
 	wantAll(t, append(b.ids(t), "0"), 2)
+	p = openAt(t, strings.Replace(b.url, "queue=events", "exchange=nosuch", 1), 10*time.Second)
+	if err := p.Publish(t.Context(), batch)[0]; err == nil || refused(err) || !strings.Contains(err.Error(), "no exchange 'nosuch' in vhost '/'") {
+		t.Errorf("the error is %v, want one that names the missing exchange", err)
+	}
 }

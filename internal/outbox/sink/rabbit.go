@@ -31,6 +31,8 @@ type rabbit struct {
 	conn    *amqp.Connection
 	channel *amqp.Channel
 	returns chan amqp.Return
+	closes  chan *amqp.Error // has why channel was closed, before the confirms that it waits for end
+	broken  error            // what was in closes
 }
 
 func openRabbit(set Settings) (outbox.Publisher, error) {
@@ -106,9 +108,21 @@ func (p *rabbit) wait(ctx context.Context, confirm *amqp.DeferredConfirmation) e
 	case acked:
 		return nil
 	case p.channel.IsClosed():
-		return errors.New("the connection broke before the confirm")
+		return p.why()
 	}
 	return errors.New("the broker did not take it (nack)")
+}
+
+// why is why the channel was closed: the connection broke, or the exchange is missing.
+func (p *rabbit) why() error {
+	select {
+	case why := <-p.closes:
+		if why != nil {
+			p.broken = fmt.Errorf("closed before the confirm: %w", why)
+		}
+	default:
+	}
+	return p.broken
 }
 
 // returned replaces the success of messages that came back. A message comes back before it is
@@ -165,6 +179,7 @@ func (p *rabbit) connect(ctx context.Context) error {
 		return err
 	}
 	p.conn, p.channel, p.returns = conn, channel, channel.NotifyReturn(make(chan amqp.Return, rabbitBatch))
+	p.closes, p.broken = channel.NotifyClose(make(chan *amqp.Error, 1)), errors.New("the connection broke before the confirm")
 	return nil
 }
 
