@@ -97,6 +97,7 @@ func (r *reader) destination(name string, e *Events, c *Config) {
 		r.oneOf(fmt.Sprintf("%s.include[%d]", at, i), what, includeHeaders)
 	}
 	r.eventRoutes(at, *e, c)
+	r.webhookOnly(at, *e)
 	e.CAFile = relativeTo(r.path, e.CAFile)
 	r.certificates(at+".ca_file", e.CAFile)
 	r.proxy(at+".proxy", string(e.Proxy))
@@ -120,6 +121,22 @@ func (r *reader) destination(name string, e *Events, c *Config) {
 	if e.URL != "" && !r.hasErrorWithin(at) {
 		if _, err := sink.Open(e.Settings("")); err != nil {
 			r.refuse(at, "cannot be used: %v", err)
+		}
+	}
+}
+
+// webhookOnly refuses what has no effect on a broker: who sets it expects that it has.
+func (r *reader) webhookOnly(at string, e Events) {
+	scheme, _, _ := strings.Cut(string(e.URL), "://")
+	if scheme == "https" || scheme == "http" || !slices.Contains(sink.Schemes(), scheme) {
+		return
+	}
+	for _, n := range []struct {
+		key string
+		set bool
+	}{{"proxy", e.Proxy != ""}, {"secrets", len(e.Secrets) > 0}, {"allow_internal", e.AllowInternal}} {
+		if n.set {
+			r.refuse(at+"."+n.key, "is of webhooks alone (https://), and has no effect on %s://; remove it", scheme)
 		}
 	}
 }

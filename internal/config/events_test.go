@@ -41,6 +41,10 @@ func TestEventErrors(t *testing.T) {
 		`{url: "https://a.example/", on: [dead], batch: 5000}`:              `events.crm.batch: is 5000`,
 		`{url: "https://a.example/", on: [dead], timeout: -1s}`:             `events.crm.timeout: `,
 		`{url: "https://a.example/", on: [dead], secrets: [whsec_short]}`:   `events.crm: cannot be used: the secret of a webhook is not whsec_`,
+		`{url: "nats://a.example/e", on: [dead], proxy: direct}`:            `events.crm.proxy: is of webhooks alone (https://)`,
+		`{url: "amqps://a/?queue=e", on: [dead], secrets: env:SIGN}`:        `events.crm.secrets: is of webhooks alone (https://)`,
+		`{url: "rediss://a?stream=e", on: [dead], allow_internal: true}`:    `events.crm.allow_internal: is of webhooks alone (https://)`,
+		`{url: "geheim@htps://a/", on: [dead], secrets: env:SIGN}`:          `events.crm: cannot be used: the url of the destination does not begin with one of`,
 		`{url: "https://u:geheim@a.example/x y", on: [dead], ca_file: nix}`: `events.crm.ca_file: `,
 	} {
 		got := loadErrors(t, write(t, minimal+"events:\n  crm: "+text+"\n"), variables())
