@@ -97,7 +97,7 @@ func (r *reader) destination(name string, e *Events, c *Config) {
 		r.oneOf(fmt.Sprintf("%s.include[%d]", at, i), what, includeHeaders)
 	}
 	r.eventRoutes(at, *e, c)
-	r.webhookOnly(at, *e)
+	r.effects(at, *e)
 	e.CAFile = relativeTo(r.path, e.CAFile)
 	r.certificates(at+".ca_file", e.CAFile)
 	r.proxy(at+".proxy", string(e.Proxy))
@@ -125,9 +125,12 @@ func (r *reader) destination(name string, e *Events, c *Config) {
 	}
 }
 
-// webhookOnly refuses what has no effect on a broker: who sets it expects that it has.
-func (r *reader) webhookOnly(at string, e Events) {
+// effects refuses what has no effect: who sets it expects that it has.
+func (r *reader) effects(at string, e Events) {
 	scheme, _, _ := strings.Cut(string(e.URL), "://")
+	if e.CAFile != "" && slices.Contains([]string{"http", "amqp", "redis", "redis-cluster"}, scheme) {
+		r.refuse(at+".ca_file", "has no effect on %s://, which is not encrypted; remove it, or change the url", scheme)
+	}
 	if scheme == "https" || scheme == "http" || !slices.Contains(sink.Schemes(), scheme) {
 		return
 	}

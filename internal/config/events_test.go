@@ -44,6 +44,7 @@ func TestEventErrors(t *testing.T) {
 		`{url: "nats://a.example/e", on: [dead], proxy: direct}`:            `events.crm.proxy: is of webhooks alone (https://)`,
 		`{url: "amqps://a/?queue=e", on: [dead], secrets: env:SIGN}`:        `events.crm.secrets: is of webhooks alone (https://)`,
 		`{url: "rediss://a?stream=e", on: [dead], allow_internal: true}`:    `events.crm.allow_internal: is of webhooks alone (https://)`,
+		`{url: "amqp://a/?queue=e", on: [dead], ca_file: nix}`:              `events.crm.ca_file: has no effect on amqp://, which is not encrypted`,
 		`{url: "geheim@htps://a/", on: [dead], secrets: env:SIGN}`:          `events.crm: cannot be used: the url of the destination does not begin with one of`,
 		`{url: "https://u:geheim@a.example/x y", on: [dead], ca_file: nix}`: `events.crm.ca_file: `,
 	} {

@@ -47,7 +47,7 @@ func openKafka(set Settings) (outbox.Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	if secure {
+	if secure || set.RootCAs != nil {
 		options = append(options, kgo.DialTLSConfig(tlsConfig(set)))
 	}
 	login, err := kafkaLogin(at)

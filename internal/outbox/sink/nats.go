@@ -38,7 +38,7 @@ func openNATS(set Settings) (outbox.Publisher, error) {
 	if at.path == "" || strings.ContainsAny(at.path, "*> \t") {
 		return nil, fmt.Errorf("the url %s has no subject; write %s/SUBJECT", at.name(), at.name())
 	}
-	return &natsPublisher{set: set, at: at, tls: secure, subject: at.path}, nil
+	return &natsPublisher{set: set, at: at, tls: secure || set.RootCAs != nil, subject: at.path}, nil
 }
 
 func (p *natsPublisher) Publish(ctx context.Context, batch []outbox.Message) []error {

@@ -32,7 +32,7 @@ const defaultTimeout = 30 * time.Second
 // Settings are those of one destination.
 type Settings struct {
 	URL     string         // the scheme says what it is
-	RootCAs *x509.CertPool // nil for the system's
+	RootCAs *x509.CertPool // nil for the system's; otherwise connections to NATS and Kafka are encrypted in any case
 	Timeout time.Duration  // of what the library of a broker times itself; 0: 30 s. A batch ends with its context
 	Agent   string         // how the program calls itself; empty: postrider
 	Now     func() time.Time

@@ -1,13 +1,19 @@
 package sink
 
 import (
+	"bufio"
 	"context"
+	"crypto/x509"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"postrider/internal/outbox"
+	"postrider/internal/testserver"
 )
 
 const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -86,6 +92,30 @@ func TestUnreachable(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCertificatesEncrypt checks that a broker whose certificates are given gets no password without
+// TLS.
+func TestCertificatesEncrypt(t *testing.T) {
+	came := make(chan string, 1)
+	port := testserver.Listen(t, func(c net.Conn) {
+		_, _ = io.WriteString(c, `INFO {"server_id":"x","version":"2.10.0","max_payload":1048576}`+"\r\n")
+		said, _ := bufio.NewReader(c).ReadString('\n')
+		came <- said
+	})
+	p, err := Open(Settings{URL: fmt.Sprintf("nats://user:hunter2@127.0.0.1:%d/events", port), RootCAs: x509.NewCertPool()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	t.Cleanup(func() { _ = p.Close(context.Background()) })
+	if err := p.Publish(ctx, messages(1))[0]; err == nil || !strings.Contains(err.Error(), "secure connection not available") {
+		t.Errorf("the error is %v, want one that says that the server has no TLS", err)
+	}
+	if said := <-came; said != "" {
+		t.Errorf("the server got %q, want nothing", said)
 	}
 }
 
