@@ -20,12 +20,18 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestReplicas checks that an event has not arrived while no replica has it.
+// TestReplicas checks that an event has not arrived while no replica has it, and that nothing is
+// appended again and again meanwhile.
 func TestReplicas(t *testing.T) {
 	b := redisBroker(t)
 	p := openAt(t, b.url+"&replicas=1", time.Second)
-	if err := p.Publish(t.Context(), messages(1))[0]; err == nil || !strings.Contains(err.Error(), "0 of 1 replicas have it") {
-		t.Errorf("the error is %v, want one that counts the replicas", err)
+	for range 2 {
+		if err := p.Publish(t.Context(), messages(1))[0]; err == nil || !strings.Contains(err.Error(), "0 of 1 replicas are up to date") {
+			t.Errorf("the error is %v, want one that counts the replicas", err)
+		}
+	}
+	if ids := b.ids(t); len(ids) != 0 {
+		t.Errorf("the stream has %q, want nothing", ids)
 	}
 }
 

@@ -56,14 +56,13 @@ func (p *redisStreams) add(ctx context.Context, stream string, some []int, batch
 	fail := func(i int, err error) {
 		errs[i] = fmt.Errorf("add to the stream %s in %s: %w", stream, p.at.name(), because(ctx, err))
 	}
-	node, err := p.node(ctx, stream)
+	conn, err := p.conn(ctx, stream)
 	if err != nil {
 		for _, i := range some {
 			fail(i, err)
 		}
 		return
 	}
-	conn := node.Conn() // WAIT is about what came over its own connection
 	defer func() { _ = conn.Close() }()
 	pipe, replies := conn.Pipeline(), map[int]*redis.StringCmd{}
 	for _, i := range some {
@@ -73,10 +72,7 @@ func (p *redisStreams) add(ctx context.Context, stream string, some []int, batch
 			Values: []any{"id", m.ID, "type", cloudevent.Type(m.Kind), "key", m.Key, "event", m.Body},
 		})
 	}
-	var waited *redis.Cmd
-	if p.replicas > 0 {
-		waited = pipe.Do(ctx, "WAIT", p.replicas, min(replicasTime, p.set.Timeout/2).Milliseconds())
-	}
+	waited := p.wait(ctx, pipe)
 	_, failed := pipe.Exec(ctx)
 	if failed != nil && p.cluster != nil {
 		p.cluster.ReloadState(ctx) // another node may have the stream by now
@@ -95,6 +91,19 @@ func (p *redisStreams) add(ctx context.Context, stream string, some []int, batch
 	}
 }
 
+// doer is a connection, or a pipeline on one.
+type doer interface {
+	Do(ctx context.Context, args ...any) *redis.Cmd
+}
+
+// wait waits for replicas to have all that came over a connection. It is nil when none need to.
+func (p *redisStreams) wait(ctx context.Context, on doer) *redis.Cmd {
+	if p.replicas == 0 {
+		return nil
+	}
+	return on.Do(ctx, "WAIT", p.replicas, min(replicasTime, p.set.Timeout/2).Milliseconds())
+}
+
 // short returns an error if fewer replicas have what was sent than there should be.
 func (p *redisStreams) short(waited *redis.Cmd) error {
 	if waited == nil {
@@ -102,21 +111,29 @@ func (p *redisStreams) short(waited *redis.Cmd) error {
 	}
 	have, err := waited.Int64()
 	if err == nil && have < int64(p.replicas) {
-		err = fmt.Errorf("%d of %d replicas have it; start them, or set the parameter replicas", have, p.replicas)
+		err = fmt.Errorf("%d of %d replicas are up to date; start them, or set the parameter replicas", have, p.replicas)
 	}
 	return err
 }
 
-// node returns the server that has a stream.
-func (p *redisStreams) node(ctx context.Context, stream string) (*redis.Client, error) {
-	if p.cluster == nil {
-		return p.single, nil
+// conn returns a connection to the server that has a stream, if that has its replicas: otherwise each
+// try would append the events again.
+func (p *redisStreams) conn(ctx context.Context, stream string) (*redis.Conn, error) {
+	node, err := p.single, error(nil)
+	if p.cluster != nil {
+		node, err = p.cluster.MasterForKey(ctx, stream)
 	}
-	node, err := p.cluster.MasterForKey(ctx, stream)
-	if err != nil {
+	if err == nil {
+		conn := node.Conn()
+		if err = p.short(p.wait(ctx, conn)); err == nil {
+			return conn, nil
+		}
+		_ = conn.Close()
+	}
+	if p.cluster != nil {
 		p.cluster.ReloadState(ctx)
 	}
-	return node, err
+	return nil, err
 }
 
 // streamOf spreads keys: those of one task are in one stream. The braces have the number alone
