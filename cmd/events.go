@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -76,16 +77,17 @@ func (s *services) target(name string) (outbox.Target, error) {
 
 // eventSource names the installation, the same on all its hosts.
 func (s *services) eventSource() string {
-	if from := s.cfg.Forward.From; from != "" {
-		if _, at, err := address.ParseNamed(from); err == nil {
-			return "postrider://" + at.Wire[strings.LastIndexByte(at.Wire, '@')+1:]
+	host := s.cfg.SMTP.Host
+	if _, from, err := address.ParseNamed(s.cfg.Forward.From); err == nil {
+		host = strings.Trim(from.Wire[strings.LastIndexByte(from.Wire, '@')+1:], "[]")
+		if _, v6, ok := strings.Cut(host, ":"); ok { // of the address literal [IPv6:...]
+			host = v6
 		}
 	}
-	host := s.cfg.SMTP.Host
 	if strings.Contains(host, ":") { // an IPv6 address
 		host = "[" + host + "]"
 	}
-	return "postrider://" + host
+	return (&url.URL{Scheme: "postrider", Host: host}).String()
 }
 
 // publish hands events to their destinations until stop is called; with drain, stop waits for those of
