@@ -18,12 +18,19 @@ type eventChange struct {
 	name, short string
 	ask, done   string
 	from        []outbox.Status // it is for events in these states
+	more        string          // of the help
+	deliberate  outbox.Status   // filters leave events in this state out unless --status names it
 	do          func(ctx context.Context, s *services, who string, ids []int64) (int, error)
 }
 
 func retryEvents() eventChange {
 	return eventChange{
 		name: "retry", short: "Send events again, or at once", ask: "Retry", done: "requeued", from: outbox.Retryable,
+		more: `
+Their destinations get them at once, without waiting for their pauses; one that
+answered 410 Gone needs ` + "`postrider event enable`" + `, too. Filters leave out what was
+skipped, unless there is --status skipped.
+`, deliberate: outbox.Dropped,
 		do: func(ctx context.Context, s *services, who string, ids []int64) (int, error) {
 			return s.outbox.Retry(ctx, who, ids...)
 		},
@@ -61,7 +68,7 @@ It applies to events that are ` + states + `. Give their IDs, or
 filters, which all have to match. With filters it counts the events and asks;
 --yes answers for a script, --dry-run only counts. The trail of the task, or of
 the inbox, records who did it.
-` + exitHelp,
+` + how.more + exitHelp,
 		RunE: func(c *cobra.Command, args []string) error {
 			ids, err := parseEventIDs(args)
 			if err != nil {
@@ -80,7 +87,7 @@ the inbox, records who did it.
 				}
 			}
 			if len(filter.Statuses) == 0 {
-				filter.Statuses = how.from
+				filter.Statuses = slices.DeleteFunc(slices.Clone(how.from), func(s outbox.Status) bool { return s == how.deliberate })
 			}
 			return a.with(c.Context(), func(s *services) error { return a.changeEvents(c.Context(), s, how, ids, filter, yes, dryRun) })
 		},

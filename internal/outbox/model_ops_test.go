@@ -232,7 +232,7 @@ func (m *machine) age(t *rapid.T) {
 
 func (m *machine) retry(t *rapid.T) {
 	m.operate(t, m.Retry, []Status{Waiting, DeadLetter, Dropped}, func(e *modelled) {
-		e.Status, e.Attempts, e.due, e.receipt = Waiting, 0, m.model.clock, ""
+		e.Status, e.Attempts, e.Error, e.due, e.receipt = Waiting, 0, "", m.model.clock, ""
 	})
 }
 

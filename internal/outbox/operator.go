@@ -83,26 +83,30 @@ func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
 	return rows[0].entry(), nil
 }
 
-// Retry requeues dead and skipped entries with all their attempts, and makes waiting ones due now.
-// An event that could not be made is not retried. It returns how many entries changed. Each one
-// adds a line with the operator to the trail of its task or inbox, as with Skip and Purge.
+// Retry requeues dead and skipped entries with all their attempts, and makes waiting ones due now. It
+// ends the pauses of their destinations, but enables none that is gone. An event that could not be made
+// is not retried. It returns how many entries changed. Each one adds a line with the operator to the
+// trail of its task or inbox, as with Skip and Purge.
 func (s *Store) Retry(ctx context.Context, who string, ids ...int64) (int, error) {
-	return s.byOperator(ctx, who, "event_retried", sqlToRetry, ids, Retryable, func(ids []int64, now time.Time) (string, []any) {
-		return sqlRetry, []any{now.UnixMicro(), now, ids}
+	return s.byOperator(ctx, who, "event_retried", sqlToRetry, ids, Retryable, func(tx *gorm.DB, ids []int64, now time.Time) (int64, error) {
+		if err := db.Run(tx, sqlEndPauses, ids); err != nil {
+			return 0, err
+		}
+		return db.Exec(tx, sqlRetry, now.UnixMicro(), now, ids)
 	})
 }
 
 // Skip ends entries that wait, and dead ones. It reports how many.
 func (s *Store) Skip(ctx context.Context, who string, ids ...int64) (int, error) {
-	return s.byOperator(ctx, who, "event_skipped", sqlToChange, ids, Skippable, func(ids []int64, now time.Time) (string, []any) {
-		return sqlSkip, []any{db.Cut("skipped by "+who, 4000), now, ids}
+	return s.byOperator(ctx, who, "event_skipped", sqlToChange, ids, Skippable, func(tx *gorm.DB, ids []int64, now time.Time) (int64, error) {
+		return db.Exec(tx, sqlSkip, db.Cut("skipped by "+who, 4000), now, ids)
 	})
 }
 
 // Purge deletes entries that have ended. It reports how many.
 func (s *Store) Purge(ctx context.Context, who string, ids ...int64) (int, error) {
-	return s.byOperator(ctx, who, "event_purged", sqlToChange, ids, Purgeable, func(ids []int64, _ time.Time) (string, []any) {
-		return sqlPurge, []any{ids}
+	return s.byOperator(ctx, who, "event_purged", sqlToChange, ids, Purgeable, func(tx *gorm.DB, ids []int64, _ time.Time) (int64, error) {
+		return db.Exec(tx, sqlPurge, ids)
 	})
 }
 
@@ -140,7 +144,7 @@ func (c *changed) into() []any {
 
 // byOperator changes those entries that stand in one of the states.
 func (s *Store) byOperator(ctx context.Context, who, what, find string, ids []int64, from []Status,
-	statement func(ids []int64, now time.Time) (string, []any),
+	change func(tx *gorm.DB, ids []int64, now time.Time) (int64, error),
 ) (n int, _ error) {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		found, err := db.Query(tx, (*changed).into, s.db.Lock(find+" ORDER BY id"), ids, from)
@@ -160,8 +164,7 @@ func (s *Store) byOperator(ctx context.Context, who, what, find string, ids []in
 			}
 			trail = append(trail, []any{c.taskID, c.inboxID, now, db.Cut(who, 255), what, detail})
 		}
-		query, args := statement(some, now)
-		matched, err := db.Exec(tx, query, args...)
+		matched, err := change(tx, some, now)
 		if err == nil && matched != int64(n) {
 			err = errChanged
 		}

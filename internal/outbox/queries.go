@@ -77,7 +77,8 @@ const (
 	sqlToRetry = sqlToChange + ` AND (action <> '' OR LENGTH(body) > 0)`
 
 	sqlRetry = `
-UPDATE monitored_outbox SET status = 'waiting', attempt_count = 0, visible_at = ?, receipt = '', finished_at = NULL, created_at = ?
+UPDATE monitored_outbox SET status = 'waiting', attempt_count = 0, visible_at = ?, receipt = '', error_message = '',
+  finished_at = NULL, created_at = ?
 WHERE id IN ? AND status IN ('waiting', 'dead', 'skipped')`
 
 	sqlSkip = `
@@ -106,6 +107,9 @@ const (
 	sqlDestinations = `SELECT name, ` + destinationColumns + ` FROM monitored_destinations`
 
 	sqlDestination = sqlDestinations + ` WHERE name = ?`
+
+	sqlEndPauses = `
+UPDATE monitored_destinations SET retry_at = 0 WHERE name IN (SELECT destination FROM monitored_outbox WHERE id IN ?)`
 
 	sqlForgetDestination = `DELETE FROM monitored_destinations WHERE name = ?`
 )

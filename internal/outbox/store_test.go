@@ -143,8 +143,8 @@ func TestOperator(t *testing.T) {
 		if n := count(b.Retry(t.Context(), "berta", ids...)); n != 2 {
 			t.Errorf("%d are tried again, want those that were skipped", n)
 		}
-		if again := b.receive("crm"); len(again) != 2 || again[0].Attempts != 1 {
-			t.Errorf("claimed again are %+v, want two in their first attempt", again)
+		if again := b.receive("crm"); len(again) != 2 || again[0].Attempts != 1 || again[0].Error != "" {
+			t.Errorf("claimed again are %+v, want two in their first attempt, without an error", again)
 		}
 		if n := count(b.Expire(t.Context(), time.Hour, 10)); n != 0 {
 			t.Errorf("%d were deleted before their time", n)
@@ -162,6 +162,36 @@ func TestOperator(t *testing.T) {
 		}
 		if _, err := b.Get(t.Context(), c[0].ID); !errors.Is(err, ErrNotFound) {
 			t.Errorf("Get returns %v for what was deleted", err)
+		}
+	})
+}
+
+// TestRetryAtOnce: what an operator requeues is sent at once, also to a destination that pauses, but not
+// to one that is gone. Other destinations go on pausing.
+func TestRetryAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.happen(Occurrence{Kind: Dead, TaskID: 1})
+		b.expand(to("crm", "bus", "hub"))
+		var ids []int64
+		for _, e := range b.all() {
+			if e.Destination != "hub" {
+				ids = append(ids, e.ID)
+			}
+			_, err := b.Fault(t.Context(), Destination{Name: e.Destination}, "HTTP 500", time.Hour, e.Destination == "bus", false)
+			b.must(err)
+		}
+		_, err := b.Retry(t.Context(), "anna", ids...)
+		b.must(err)
+		all, err := b.Destinations(t.Context())
+		b.must(err)
+		if crm := all["crm"]; crm.RetryIn != 0 || crm.LastError == "" {
+			t.Errorf("crm is %+v, want no pause, and that it failed", crm)
+		}
+		if !all["bus"].Gone {
+			t.Error("bus gets events again, and it wants none")
+		}
+		if all["hub"].RetryIn == 0 {
+			t.Error("hub no longer pauses, and nothing of it was requeued")
 		}
 	})
 }
