@@ -97,8 +97,13 @@ func (s *services) publish(ctx context.Context) (stop func(drain bool), _ error)
 	if err != nil {
 		return func(bool) {}, err
 	}
+	return s.publishBy(ctx, d, closeAll), nil
+}
+
+// publishBy is publish with what dispatcher returned.
+func (s *services) publishBy(ctx context.Context, d *outbox.Dispatcher, closeAll func()) (stop func(drain bool)) {
 	if d == nil {
-		return func(bool) { s.tidyEvents(ctx) }, nil
+		return func(bool) { s.tidyEvents(ctx) }
 	}
 	running, cancel := context.WithCancel(ctx)
 	last, done := make(chan struct{}), make(chan struct{})
@@ -116,7 +121,7 @@ func (s *services) publish(ctx context.Context) (stop func(drain bool), _ error)
 		cancel()
 		closeAll()
 		s.tidyEvents(ctx)
-	}, nil
+	}
 }
 
 // tidyEvents deletes what was done of the outbox long ago, and the headers of messages that ended

@@ -10,6 +10,7 @@ import (
 	"postrider/internal/forward"
 	"postrider/internal/inbox"
 	"postrider/internal/notify"
+	"postrider/internal/outbox"
 	"postrider/internal/pass"
 	"postrider/internal/said"
 	"postrider/internal/tasks"
@@ -22,7 +23,7 @@ type watchLoader struct {
 	log   *slog.Logger
 	dials *watch.Dials // connections that are being opened outlive a configuration
 	page  *livePage    // nil without --listen
-	last  *pass.Process
+	last  *watching
 }
 
 func (l *watchLoader) load(ctx context.Context) (_ *watch.Setup, err error) {
@@ -54,8 +55,11 @@ type watching struct {
 	people   string // the directory, as the routes know it
 	endPage  func()
 
-	endEvents  func(drain bool)
-	endActions func()
+	events      *outbox.Dispatcher
+	closeEvents func()
+
+	stop    func()        // ends what follow began
+	stopped chan struct{} // closed when that has ended
 }
 
 func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, error) {
@@ -82,17 +86,15 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 		l.dials = watch.NewDials(s.cfg.Concurrency.Inboxes, s.cfg.Concurrency.PerHost)
 	}
 	w.pass.Dial = l.dials.Through(w.pass.Dial)
-	if w.endEvents, err = s.publish(ctx); err != nil {
+	if w.events, w.closeEvents, err = s.dispatcher(); err != nil {
 		return nil, err
 	}
-	w.endActions = s.actOn(ctx)
 	if l.page == nil {
 		return l.begin(ctx, w), nil
 	}
 	page, done, err := s.page(l.page.access, l.page.isBroken)
 	if err != nil {
-		w.endActions()
-		w.endEvents(false)
+		w.closeEvents()
 		return nil, err
 	}
 	hide := l.page.show(page)
@@ -110,8 +112,16 @@ func (l *watchLoader) begin(ctx context.Context, w *watching) *watch.Setup {
 	}
 	stop := context.AfterFunc(ctx, s.db.StopWaiting) // else a database that is gone outlasts a signal
 	l.dials.Limit(s.cfg.Concurrency.Inboxes, s.cfg.Concurrency.PerHost)
-	w.process = w.pass.Stay(ctx, pass.Staying{RelayAgain: watch.RelayAgain, Failed: w.failed, Before: l.last})
-	l.last = w.process
+	staying, before := pass.Staying{RelayAgain: watch.RelayAgain, Failed: w.failed}, make(chan struct{})
+	if l.last == nil {
+		close(before)
+	} else {
+		l.last.stop()
+		staying.Before, before = l.last.process, l.last.stopped
+	}
+	w.process = w.pass.Stay(ctx, staying)
+	w.follow(ctx, before)
+	l.last = w
 	return &watch.Setup{
 		Patience: pass.Patience{Idle: s.cfg.Watch.Idle, Poll: s.cfg.Watch.Poll},
 		Inboxes:  func(ctx context.Context) ([]inbox.Inbox, error) { return s.inboxes.List(ctx, true) },
@@ -120,14 +130,29 @@ func (l *watchLoader) begin(ctx context.Context, w *watching) *watch.Setup {
 		End: w.process.End,
 		Close: func() {
 			w.measure(ctx)
-			w.endActions()
-			w.endEvents(false)
+			w.stop()
+			<-w.stopped
 			stop()
 			w.endPage()
 			_ = w.relay.Close()
 			s.close()
 		},
 	}
+}
+
+// follow publishes events and carries out actions until stop is called. It begins when before is
+// closed: then nothing does that by the configuration before any more.
+func (w *watching) follow(ctx context.Context, before <-chan struct{}) {
+	ctx, w.stop = context.WithCancel(ctx)
+	w.stopped = make(chan struct{})
+	go func() {
+		defer close(w.stopped)
+		<-before
+		endEvents, endActions := w.services.publishBy(ctx, w.events, w.closeEvents), w.services.actOn(ctx)
+		<-ctx.Done()
+		endActions()
+		endEvents(false)
+	}()
 }
 
 // failed logs that messages of an inbox could not be delivered. Errors of the database are logged

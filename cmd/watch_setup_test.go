@@ -1,0 +1,104 @@
+package cmd
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/inbox"
+	"postrider/internal/outbox"
+	"postrider/internal/watch"
+)
+
+const watchedConfig = `
+database: {path: p.db}
+smtp: {host: 127.0.0.1, security: none}
+forward: {from: forwarder@firm.example}
+routes: [{name: all, match: {}, to: [intake@firm.example]}]
+events: {%s: {url: "%s", secrets: whsec_QUJDQUJDQUJDQUJDQUJDQUJDQUJDQUJDQUJDQUJD, allow_internal: true, on: %s}}
+`
+
+// TestOneConfigurationAtATime: once the configuration is read again, nothing is decided by the old one,
+// although that is still busy with a message and an event.
+func TestOneConfigurationAtATime(t *testing.T) {
+	arrived, answer := make(chan struct{}, 10), make(chan struct{})
+	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-answer
+	}))
+	t.Cleanup(hook.Close)
+	a := &app{in: &bytes.Buffer{}, out: &bytes.Buffer{}, err: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}
+	a.config = filepath.Join(t.TempDir(), "postrider.yaml")
+	configure := func(destination, kind string) {
+		text := fmt.Sprintf(watchedConfig, destination, hook.URL, kind)
+		if err := os.WriteFile(a.config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure("crm", "inbox_ok")
+	if code := a.run(t.Context(), []string{"-c", a.config, "migrate"}); code != exitOK {
+		t.Fatalf("migrate ends with %d\n%s", code, a.err)
+	}
+	l := &watchLoader{app: a, log: slog.New(slog.DiscardHandler)}
+	old, err := l.load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := l.last
+	in, err := before.services.inboxes.Add(t.Context(), inbox.Inbox{Address: "desk@firm.example", Host: "127.0.0.1", Port: 143, Security: "none"}, "sesame")
+	if err != nil {
+		t.Fatal(err)
+	}
+	happens := func() {
+		err := before.services.db.Change(t.Context(), func(tx *gorm.DB, now time.Time) error {
+			return outbox.Note(tx, now, []outbox.Occurrence{{Kind: outbox.InboxOK, InboxID: in.ID}})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before.services.wakeEvents()
+	}
+	happens()
+	<-arrived
+	configure("bus", "dead")
+	next, err := l.load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	happens()
+	close(answer)
+	select {
+	case <-before.stopped:
+	case <-time.After(20 * time.Second):
+		t.Error("the old configuration goes on to publish and to act until it is closed")
+	}
+	decided := func() (done bool) {
+		err := before.services.db.View(t.Context(), func(tx *gorm.DB) error {
+			return tx.Raw(`SELECT COUNT(*) = 0 FROM monitored_occurrences`).Scan(&done).Error
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done
+	}
+	for !decided() {
+		time.Sleep(time.Millisecond)
+	}
+	events := 0
+	err = before.services.outbox.List(t.Context(), outbox.Filter{}, func(outbox.Entry) error { events++; return nil })
+	if err != nil || events != 1 {
+		t.Errorf("there are %d events, %v; want the one of before: the new configuration wants none of an inbox", events, err)
+	}
+	for _, s := range []*watch.Setup{old, next} {
+		s.End()
+		s.Close()
+	}
+}
