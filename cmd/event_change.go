@@ -28,8 +28,8 @@ func retryEvents() eventChange {
 		name: "retry", short: "Send events again, or at once", ask: "Retry", done: "requeued", from: outbox.Retryable,
 		more: `
 Their destinations get them at once, without waiting for their pauses; one that
-answered 410 Gone needs ` + "`postrider event enable`" + `, too. Filters leave out what was
-skipped, unless there is --status skipped.
+answered 410 Gone needs ` + "`postrider event enable`" + `, too. Filters leave out what
+was skipped, unless there is --status skipped.
 `, deliberate: outbox.Dropped,
 		do: func(ctx context.Context, s *services, who string, ids []int64) (int, error) {
 			return s.outbox.Retry(ctx, who, ids...)
