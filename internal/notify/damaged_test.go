@@ -1,8 +1,13 @@
 package notify
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+
+	"postrider/internal/db"
+	"postrider/internal/tasks"
 )
 
 // TestUnreadable checks that a task that cannot be read is listed, too.
@@ -26,6 +31,29 @@ func TestUnreadable(t *testing.T) {
 	}
 	b.later()
 	b.wantSent("once more")
+}
+
+// TestUnavailable checks that nothing goes out while the database cannot be read: a notice without
+// its details would count as sent.
+func TestUnavailable(t *testing.T) {
+	b := newBench(t, config(t, "sqlite"))
+	b.dies("one")
+	stored := b.Tasks
+	b.Tasks = awayTasks{}
+	b.wantSent("the database is away")
+	if !strings.Contains(b.logs.String(), "read task 1 for a failure notice: ") {
+		t.Errorf("the log is %q, want which task could not be read", b.logs)
+	}
+	b.Tasks = stored
+	b.later()
+	b.wantSent("it is back", oneDead)
+}
+
+// awayTasks are tasks in a database that is away.
+type awayTasks struct{}
+
+func (awayTasks) Get(context.Context, int64) (tasks.Task, error) {
+	return tasks.Task{}, &db.UnavailableError{Err: errors.New("connection refused")}
 }
 
 // TestDamaged checks that invalid values in the database are logged with their row, and that

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 	"postrider/internal/text"
 )
@@ -115,6 +116,8 @@ func (n *Notifier) digest(ctx context.Context, news News) (Digest, error) {
 		switch {
 		case ctx.Err() != nil:
 			return Digest{}, fmt.Errorf("read task %d for a failure notice: %w", e.ID, ctx.Err())
+		case errors.As(err, new(*db.UnavailableError)) || db.Locked(err): // a later pass can read it
+			return Digest{}, fmt.Errorf("read task %d for a failure notice: %w", e.ID, err)
 		case errors.Is(err, tasks.ErrNotFound): // purged in the meantime
 			continue
 		case err != nil:
