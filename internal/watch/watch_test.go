@@ -429,11 +429,15 @@ func TestInboxes(t *testing.T) {
 // TestChanged: an inbox that an operator changed, by a rewind of its cursor perhaps, is visited at once.
 func TestChanged(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
+		before := s.box(1)
 		s.mu.Lock()
 		s.boxes = slices.Clone(s.boxes)
 		s.boxes[0].UpdatedAt = time.Now()
 		s.mu.Unlock()
 		after(inboxesEvery)
+		if s.box(1) == before {
+			t.Error("the change was not noticed, want a keeper that begins again")
+		}
 		s.wantVisits(1, 1)
 		if n := s.number(&s.opened); n != 1 {
 			t.Errorf("%d sessions were opened, want the one of before", n)
