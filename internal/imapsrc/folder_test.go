@@ -378,6 +378,7 @@ func TestHighestUID(t *testing.T) {
 	}{
 		"found in the list": {messages: 3, listed: uids(3, 17), want: 17},
 		"found nowhere":     {messages: 3, listed: "* 1 EXPUNGE\r\n", says: `folder "INBOX" has 3 messages, and the server lists none`},
+		"one, and nowhere":  {messages: 1, listed: "* 1 EXPUNGE\r\n", says: `folder "INBOX" has 1 message, and`},
 		"empty":             {},
 	} {
 		t.Run(name, func(t *testing.T) {

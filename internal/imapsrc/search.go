@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/emersion/go-imap/v2"
+
+	"postrider/internal/text"
 )
 
 // Since returns the UIDs of the open folder between from and to, both included, that were received
@@ -36,7 +38,7 @@ func (c *Conn) HighestUID(ctx context.Context) (uint32, error) {
 	case len(uids) > 0:
 		return uids[len(uids)-1], nil
 	case c.messages > 0:
-		return 0, &Error{Kind: KindProtocol, Err: fmt.Errorf("folder %q has %d messages, and the server lists none", c.folder, c.messages)}
+		return 0, &Error{Kind: KindProtocol, Err: fmt.Errorf("folder %q has %s, and the server lists none", c.folder, text.Count(int(c.messages), "message"))}
 	}
 	return 0, nil
 }
