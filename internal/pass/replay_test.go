@@ -244,6 +244,14 @@ func (noFolder) Select(context.Context, string) (imapsrc.Folder, error) {
 	return imapsrc.Folder{}, errors.New("there is no such folder")
 }
 
+// TestReplayOfDisabled: the address in the flag is quoted for a shell.
+func TestReplayOfDisabled(t *testing.T) {
+	a := newReplayer(visit{in: inbox.Inbox{Address: "o'brien@firm.example"}}, ReplayOptions{})
+	if got, want := fmt.Sprint(a.shut), `its inbox is disabled; name it with --inbox 'o'\''brien@firm.example'`; got != want {
+		t.Errorf("the reason is %q, want %q", got, want)
+	}
+}
+
 // TestReplayGoesOn: a message that breaks the connection does not affect the others.
 func TestReplayGoesOn(t *testing.T) {
 	r := newRig(t, nil)
