@@ -63,7 +63,7 @@ func (a *app) audit(ctx context.Context, opts auditOptions) error {
 	}
 	return a.compare(ctx, opts.json || opts.list, choose, func(ctx context.Context, s *services, p *pass.Pass, boxes []inbox.Inbox) (func() error, bool) {
 		if len(boxes) == 0 && opts.json {
-			s.log.Warn(nothingToAudit)
+			s.log.Warn(opts.nothing())
 		}
 		lines := &auditLines{app: a, out: bufio.NewWriter(a.out), json: opts.json}
 		do := pass.AuditOptions{Repair: opts.repair, Who: a.who(s.host())}
@@ -107,8 +107,14 @@ func (a *app) compare(ctx context.Context, quiet bool, choose func(context.Conte
 	return nil
 }
 
-const nothingToAudit = "no inbox is active, so there is nothing to audit; add one with `postrider inbox add ADDR`, " +
-	"enable one with `postrider inbox enable ADDR`, or name a disabled one with --inbox ADDR"
+// nothing says why no inbox is audited. Without --repair one that was chosen is, active or not.
+func (o auditOptions) nothing() string {
+	if !o.chosen.Empty() {
+		return "no inbox that was chosen is active, and --repair is for active ones; enable one with `postrider inbox enable ADDR`"
+	}
+	return "no inbox is active, so there is nothing to audit; add one with `postrider inbox add ADDR`, " +
+		"enable one with `postrider inbox enable ADDR`, or name a disabled one with --inbox ADDR"
+}
 
 // auditLines prints messages, one a line.
 type auditLines struct {

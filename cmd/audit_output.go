@@ -39,7 +39,7 @@ func (a *app) printAudit(r pass.AuditReport, opts auditOptions) error {
 		}
 	}
 	if len(r.Inboxes) == 0 {
-		_, _ = fmt.Fprintf(out, "N%s.\n", nothingToAudit[1:])
+		_, _ = fmt.Fprintf(out, "N%s.\n", opts.nothing()[1:])
 	} else {
 		_, _ = fmt.Fprintln(out, r.Verdict())
 	}
