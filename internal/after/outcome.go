@@ -55,7 +55,8 @@ func (v *visit) admit(j *job, at place, now time.Time) {
 	}
 }
 
-// keeps says why a message must not be deleted, or also not be moved, whoever has got it.
+// keeps says why a message must not be moved, or with deletes not be deleted, whoever has it; empty
+// if it may be.
 func keeps(t tasks.Task, deletes bool) string {
 	switch {
 	case t.Form.Mode == "notice": // it goes out in place of the message
@@ -65,7 +66,7 @@ func keeps(t tasks.Task, deletes bool) string {
 	case t.Keep == tasks.KeepUnreached:
 		return fmt.Sprintf("a route names a recipient that has no address (see postrider task show %d), and the message stays", t.ID)
 	case t.Keep == tasks.KeepOwnCopy && deletes:
-		return "the inbox's own address is a recipient, and has this copy alone"
+		return "the inbox's own address is a recipient, and this is its only copy"
 	}
 	return ""
 }

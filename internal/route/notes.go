@@ -55,8 +55,8 @@ func (t *Table) InboxNotes(general After, inbox string, labels ...string) []stri
 			strings.Join(nobody, ", "), inbox))
 	}
 	if len(others) > 0 {
-		out = append(out, fmt.Sprintf("route %s also names this inbox's own address, which has no other copy, so its messages are not deleted here (section after): "+
-			"move them, or set own_address: forward if the relay knows another mailbox by that address", strings.Join(others, ", ")))
+		out = append(out, fmt.Sprintf("route %s also names this inbox's own address, whose only copy is the one here, so the message is not deleted (section after): "+
+			"move it, or set own_address: forward if the relay knows another mailbox by that address", strings.Join(others, ", ")))
 	}
 	return out
 }

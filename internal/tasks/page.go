@@ -47,7 +47,7 @@ type Decision struct {
 	Skip       SkipReason // nobody gets it on purpose
 	Reason     string     // why nobody gets it
 	Notes      []Note     // for the audit trail
-	Keep       KeepReason // who may have no other copy; mostly empty
+	Keep       KeepReason // why the message must stay on its server; mostly empty
 }
 
 // Status is where the decision takes a task.

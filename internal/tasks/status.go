@@ -43,7 +43,7 @@ type KeepReason string
 const (
 	KeepUndecided KeepReason = "undecided" // a route could not look at all of the message: others may have to get it
 	KeepUnreached KeepReason = "unreached" // a route names a recipient that has no address
-	KeepOwnCopy   KeepReason = "own_copy"  // the inbox's own address was left out, and has this copy alone: it may be moved
+	KeepOwnCopy   KeepReason = "own_copy"  // the inbox's own address was left out, and this is its only copy: it may be moved
 )
 
 // transitions is the state machine. What is not here is a programming error.
