@@ -15,7 +15,7 @@ type attempt struct {
 	before   []tasks.Delivery // as they were
 	at       map[string]int   // by recipient
 	to       []string
-	content  *forward.Content  // what goes out; the rest get what the first transaction that was marked sends
+	content  *forward.Content  // what goes out: what the transaction before sent, unless a connection cannot take it
 	outcomes []forward.Outcome // what the relay said about this message
 }
 
