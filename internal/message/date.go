@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// dateParts are the day, month, year, time and zone of a date (RFC 5322 3.3 and 4.3).
-var dateParts = regexp.MustCompile(`^(?:[A-Za-z]+\s*,)?\s*(\d+)\s+([A-Za-z]+)\s+(\d+)\s+([\d:]+)\s*([+-]\d{4}|[A-Za-z]+)`)
+// dateParts are the day, month, year, time and zone of a date (RFC 5322 3.3 and 4.3). Nothing may
+// follow the name of a zone: without the rest, GMT+0100 and Europe/Berlin would be another offset.
+var dateParts = regexp.MustCompile(`^(?:[A-Za-z]+\s*,)?\s*(\d+)\s+([A-Za-z]+)\s+(\d+)\s+([\d:]+)\s*([+-]\d{4}|(?:UT|[A-Za-z]|[A-Za-z]{3,5})$)`)
 
 // zones are the offsets of the names in RFC 5322 4.3. Other names stand for +0000 there.
 var zones = map[string]string{
