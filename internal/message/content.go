@@ -274,7 +274,7 @@ func (p part) decode(octets []byte) (text, unknown string) {
 		s = htmlText(s)
 	}
 	s = invisible.Replace(s)
-	if strings.EqualFold(p.params["format"], "flowed") && strings.EqualFold(p.params["delsp"], "yes") {
+	if p.mediaType == textPlain && strings.EqualFold(p.params["format"], "flowed") && strings.EqualFold(p.params["delsp"], "yes") {
 		s = flowed.Replace(s)
 	}
 	return strings.TrimSpace(s), unknown
@@ -297,6 +297,6 @@ func looksRight(octets []byte, label string) bool {
 // filters, and the CR of line ends.
 var invisible = strings.NewReplacer("\r\n", "\n", "\u00ad", "", "\u200b", "", "\u2060", "", "\ufeff", "", "\x00", "")
 
-// flowed joins the lines of a text that are one (RFC 3676 4.2). The line before a signature is none of
-// them (RFC 3676 4.3).
-var flowed = strings.NewReplacer("\n-- \n", "\n-- \n", " \n", "")
+// flowed joins the lines of a text that are one (RFC 3676 4.2). The line "-- " above a signature is not
+// joined to the lines around it (RFC 3676 4.3).
+var flowed = strings.NewReplacer(" \n-- \n", "\n-- \n", "\n-- \n", "\n-- \n", " \n", "")

@@ -131,6 +131,14 @@ func TestContent(t *testing.T) {
 			Content{Text: "開廷\nof it\n-- \nhe"},
 		},
 		{
+			"flowed lines above a signature", lines("Content-Type: text/plain; format=flowed; delsp=yes\n\nRegards \n-- \nhe"),
+			Content{Text: "Regards\n-- \nhe"},
+		},
+		{
+			"HTML is not flowed", lines("Content-Type: text/html; format=flowed; delsp=yes\n\n<p>the \nhearing"),
+			Content{Text: "the \nhearing"},
+		},
+		{
 			"invisible characters in a word", "Content-Type: text/html; charset=utf-8\r\n\r\nhea&shy;ri\u200bng",
 			Content{Text: "hearing"},
 		},
