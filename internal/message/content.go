@@ -259,7 +259,9 @@ func (c *contentReader) add(s string) {
 func (p part) decode(octets []byte) (text, unknown string) {
 	label, isHTML := charsetOf(p.params["charset"]), p.mediaType == "text/html"
 	if label == "" && isHTML && !utf8.Valid(octets) {
-		_, label, _ = charset.DetermineEncoding(octets, "")
+		if _, label, _ = charset.DetermineEncoding(octets, ""); label == "windows-1252" {
+			label = "" // also what it says if it finds nothing
+		}
 	}
 	s, known := fromCharset(octets, label)
 	switch {

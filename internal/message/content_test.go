@@ -100,6 +100,14 @@ func TestContent(t *testing.T) {
 			Content{Text: "開廷 \uFFFD"},
 		},
 		{
+			"HTML without a charset, with an octet that is none", "Content-Type: text/html\r\n\r\n<p>開廷 \xe9 9:00",
+			Content{Text: "開廷 \uFFFD 9:00"},
+		},
+		{
+			"HTML without a charset, and no UTF-8", "Content-Type: text/html\r\n\r\n<p>M\xfcnchen",
+			Content{Text: "München"},
+		},
+		{
 			"no valid UTF-8", "Content-Type: text/plain; charset=UTF-8\r\n\r\nM\xfcnchen",
 			Content{Text: "München"},
 		},
