@@ -73,7 +73,7 @@ func typed(v string) (kind, rest string) {
 	return strings.ToLower(strings.TrimSpace(kind)), strings.TrimSpace(rest)
 }
 
-var firstWord = regexp.MustCompile(`^(?:"(?:\\.|[^"\\])*"|[^\s(;])+`)
+var firstWord = regexp.MustCompile(`^(?:<\s+|"(?:\\.|[^"\\])*"|[^\s(;])+`)
 
 // word returns what a value begins with: a comment may follow (RFC 3464 2.1.1).
 func word(v string) string { return cmp.Or(firstWord.FindString(v), v) }

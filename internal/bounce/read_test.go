@@ -197,9 +197,12 @@ func TestReadFaulty(t *testing.T) {
 
 // TestReadComments: a comment may follow each value, and semicolons do not matter.
 func TestReadComments(t *testing.T) {
-	for _, recipient := range []string{"ann@other.example", `"ann (sales; new)"@other.example`} {
+	for written, recipient := range map[string]string{
+		"ann@other.example": "ann@other.example", "<ann@other.example>": "ann@other.example", "< ann@other.example >": "ann@other.example",
+		`"ann (sales; new)"@other.example`: `"ann (sales; new)"@other.example`,
+	} {
 		for _, behind := range []string{"", " (Ann; sales)", "(unknown)", ";", "\t; x"} {
-			g := groups("Final-Recipient: rfc822; " + recipient + behind + "\nAction: failed" + behind + "\nStatus: 5.1.1" + behind +
+			g := groups("Final-Recipient: rfc822; " + written + behind + "\nAction: failed" + behind + "\nStatus: 5.1.1" + behind +
 				"\nRemote-MTA: dns; mx.other.example" + behind)
 			got, ok := fateOf(g[0])
 			if want := (Fate{Recipient: recipient, Action: Failed, Status: "5.1.1", Remote: "mx.other.example"}); !ok || got != want {
