@@ -32,6 +32,8 @@ type Contact struct {
 	Email    string // empty: none
 	Keywords []string
 	Active   bool
+
+	stored string // its keywords as the database has them
 }
 
 // String returns the name and the address.

@@ -18,9 +18,13 @@ const (
 	// Reads the whole table.
 	sqlList   = `SELECT id, name, email, keywords, is_active FROM contacts ORDER BY id`
 	sqlInsert = `INSERT INTO contacts (name, email, identity, keywords, is_active) VALUES (?, ?, ?, ?, ?)`
-	sqlUpdate = `UPDATE contacts SET name = ?, email = ?, identity = ?, keywords = ?, is_active = ? WHERE id = ?`
+	sqlUpdate = `UPDATE contacts SET name = ?, email = ?, identity = ?, keywords = ?, is_active = ?
+		WHERE id = ? AND name = ? AND email = ? AND keywords = ? AND is_active = ?`
 	sqlDelete = `DELETE FROM contacts WHERE id IN ?`
 )
+
+// errChanged is for a contact that another process changed or removed since it was read.
+var errChanged = fmt.Errorf("the contact was %w", db.ErrChanged)
 
 // Store is the directory in the database. It is safe for concurrent use.
 type Store struct{ db *db.DB }
@@ -49,7 +53,7 @@ func list(tx *gorm.DB) ([]Contact, error) {
 	all := make([]Contact, len(rows))
 	for i, r := range rows {
 		all[i] = r.Contact
-		all[i].Keywords = Keywords(r.keywords)
+		all[i].Keywords, all[i].stored = Keywords(r.keywords), r.keywords
 	}
 	return all, err
 }
@@ -65,8 +69,8 @@ func (s *Store) Plan(ctx context.Context, entries []Entry) ([]Change, error) {
 }
 
 // Put adds contacts and changes existing ones in one transaction, and returns what it did. An
-// *InvalidError holds all faults of the entries; then nothing is changed. When another process adds
-// the same contact first, Put plans again.
+// *InvalidError holds all faults of the entries; then nothing is changed. When another process adds,
+// changes or removes the same contact first, Put plans again.
 func (s *Store) Put(ctx context.Context, entries []Entry) (changes []Change, err error) {
 	err = s.db.Change(ctx, func(tx *gorm.DB, _ time.Time) error {
 		all, err := list(tx)
@@ -96,7 +100,13 @@ func put(tx *gorm.DB, c Change) error {
 	case c.Old == nil:
 		return db.Run(tx, sqlInsert, n.Name, n.Email, key(n), joined(n.Keywords), n.Active)
 	case !c.Old.same(n):
-		return db.Run(tx, sqlUpdate, n.Name, n.Email, key(n), joined(n.Keywords), n.Active, n.ID)
+		o := c.Old
+		matched, err := db.Exec(tx, sqlUpdate, n.Name, n.Email, key(n), joined(n.Keywords), n.Active,
+			o.ID, o.Name, o.Email, o.stored, o.Active)
+		if err == nil && matched == 0 {
+			err = errChanged
+		}
+		return err
 	}
 	return nil
 }

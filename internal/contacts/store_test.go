@@ -2,6 +2,7 @@ package contacts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -26,6 +27,26 @@ func TestImportsAtOnce(t *testing.T) {
 		}
 		imports.Wait()
 		if got, want := all(ctx, t, s), "+ Ann <ann@firm.example>\n+ 王小明\n+ Bo <bo@exämple.example>"; got != want {
+			t.Errorf("the directory is\n%s\nwant\n%s", got, want)
+		}
+	})
+}
+
+// TestOtherImportFirst checks that an import keeps what another process stored after it read the
+// contacts.
+func TestOtherImportFirst(t *testing.T) {
+	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
+		_, err := s.Put(ctx, read(t, "name\nAnn\n"))
+		check(t, err)
+		changes, err := s.Plan(ctx, read(t, "name,email\nAnn,ann@firm.example\n"))
+		check(t, err)
+		_, err = s.Put(ctx, read(t, "name,keywords\nAnn,file 4711\n"))
+		check(t, err)
+		err = s.db.Tx(ctx, func(tx *gorm.DB) error { return put(tx, changes[0]) })
+		if !errors.Is(err, db.ErrChanged) {
+			t.Errorf("what was planned before another import: %v, want %v", err, db.ErrChanged)
+		}
+		if got, want := all(ctx, t, s), "+ Ann: file 4711"; got != want {
 			t.Errorf("the directory is\n%s\nwant\n%s", got, want)
 		}
 	})
