@@ -103,7 +103,7 @@ func (c *contentReader) part(h Header, implied string, depth int) {
 	if p.unclear {
 		c.incomplete("a part has a field that is too long or has too many parameters")
 	}
-	if packed[p.mediaType] {
+	if p.packed() {
 		c.incomplete("a part is encrypted or packed: " + p.mediaType)
 	}
 	if p.attached {

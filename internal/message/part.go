@@ -32,6 +32,14 @@ var packed = map[string]bool{
 	"application/ms-tnef": true, "application/vnd.ms-tnef": true,
 }
 
+// packedName finds a part of such a type that the sender's program calls application/octet-stream (RFC
+// 8551 3.2.1).
+var packedName = regexp.MustCompile(`(?i)^(?:winmail\.dat|.+\.p7m)$`)
+
+func (p part) packed() bool {
+	return packed[p.mediaType] || p.mediaType == "application/octet-stream" && slices.ContainsFunc(p.names, packedName.MatchString)
+}
+
 // textPlain is the type of a part that names none, or one that is invalid (RFC 2045 5.2).
 const textPlain = "text/plain"
 

@@ -44,6 +44,20 @@ func TestPackedParts(t *testing.T) {
 	}
 }
 
+// TestPackedNames: a program that does not know the type of a file sends it as octets.
+func TestPackedNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"WINMAIL.DAT": "a part is encrypted or packed: application/octet-stream",
+		"smime.p7m":   "a part is encrypted or packed: application/octet-stream",
+		"smime.p7s":   "", "winmail.dat.pdf": "",
+	} {
+		raw := parts("\nhearing", "Content-Type: application/octet-stream; name="+name+"\n\nx")
+		if got := parse(t, raw).Content(t.Context()).Incomplete; got != want {
+			t.Errorf("with %s the content is incomplete because %q, want %q", name, got, want)
+		}
+	}
+}
+
 // TestDigest: its parts are messages if they do not say otherwise, and so attachments.
 func TestDigest(t *testing.T) {
 	raw := lines("Content-Type: multipart/digest; boundary=c\n\n--c\n\nSubject: a\n\nno\n" +
