@@ -166,6 +166,11 @@ func TestContent(t *testing.T) {
 			Content{HasAttachment: true, Attachments: []string{"Rückstand.pdf"}},
 		},
 		{
+			"invisible characters in a name",
+			parts("Content-Disposition: attachment; filename*=utf-8''se%C2%ADcret.p%E2%80%8Bdf\n\n"),
+			Content{HasAttachment: true, Attachments: []string{"secret.pdf"}},
+		},
+		{
 			"two names",
 			parts("Content-Type: application/x; name=a.exe\nContent-Disposition: attachment; filename=a.txt\n\n"),
 			Content{HasAttachment: true, Attachments: []string{"a.txt", "a.exe"}},

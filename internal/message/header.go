@@ -136,7 +136,7 @@ func (h Header) Text(name string) string { return h.decode(h.Get(name)) }
 func (h Header) Texts(name string) []string {
 	out := h.Values(name)
 	for i, v := range out {
-		out[i] = strings.TrimSpace(invisible.Replace(h.decode(v)))
+		out[i] = visible(h.decode(v))
 	}
 	return out
 }
