@@ -299,8 +299,8 @@ func looksRight(octets []byte, label string) bool {
 // filters, and the CR of line ends.
 var invisible = strings.NewReplacer("\r\n", "\n", "\u00ad", "", "\u200b", "", "\u2060", "", "\ufeff", "", "\x00", "")
 
-// visible is a decoded field without them.
-func visible(s string) string { return strings.TrimSpace(invisible.Replace(s)) }
+// Visible returns a text without the invisible characters that Content and Header.Texts leave out.
+func Visible(s string) string { return invisible.Replace(s) }
 
 // flowed joins the lines of a text that are one (RFC 3676 4.2). The line "-- " above a signature is not
 // joined to the lines around it (RFC 3676 4.3).

@@ -136,7 +136,7 @@ func (h Header) Text(name string) string { return h.decode(h.Get(name)) }
 func (h Header) Texts(name string) []string {
 	out := h.Values(name)
 	for i, v := range out {
-		out[i] = visible(h.decode(v))
+		out[i] = strings.TrimSpace(Visible(h.decode(v)))
 	}
 	return out
 }

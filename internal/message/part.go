@@ -62,7 +62,7 @@ func describe(h Header, implied string) part {
 	for _, name := range []string{
 		cmp.Or(params["filename"], looseName(disposition)), cmp.Or(p.params["name"], looseName(contentType)),
 	} {
-		if name = visible(Header{}.decode(name)); name != "" && !slices.Contains(p.names, name) {
+		if name = strings.TrimSpace(Visible(Header{}.decode(name))); name != "" && !slices.Contains(p.names, name) {
 			p.names = append(p.names, name)
 		}
 	}

@@ -26,6 +26,9 @@ func TestConditions(t *testing.T) {
 	}{
 		{"body, part", Match{Body: []string{"HEARING on"}}, "Subject: x\n\nThe hearing\non Monday", true},
 		{"subject, invisible characters", Match{Subject: []string{"hearing"}}, "Subject: hea\u00adri=?utf-8?q?=E2=80=8B?=ng", true},
+		{"subject, invisible characters in both", Match{Subject: []string{"hea\u00adring"}}, "Subject: hea\u00adring", true},
+		{"subject, invisible characters in a regexp", Match{Subject: []string{"/^hea\u00adring/"}}, "Subject: hea\u00adring", true},
+		{"attachment, invisible characters", Match{Attachment: []string{"hea\u00ad*.pdf"}}, "Content-Type: x/y; name*=utf-8''hea%C2%ADring.p%E2%80%8Bdf", true},
 		{"field, invisible characters", Match{Header: map[string][]string{"X": {"/^hearing$/"}}}, "X: =?utf-8?q?he=C2=ADaring=E2=80=8B?=", true},
 		{"body is not the subject", Match{Body: []string{"hearing"}}, "Subject: hearing\n\nx", false},
 		{

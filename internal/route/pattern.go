@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"postrider/internal/message"
 	words "postrider/internal/text"
 )
 
@@ -48,6 +49,7 @@ type pattern struct {
 
 // textPattern is a substring, or a regular expression between slashes.
 func textPattern(s string) (*pattern, error) {
+	s = message.Visible(s) // it may be copied from a message
 	if isRegexp(s) {
 		return regexpPattern(s)
 	}
@@ -108,7 +110,7 @@ func filePattern(s string) (*pattern, error) {
 	if isRegexp(s) || !strings.Contains(s, "*") {
 		return textPattern(s)
 	}
-	p, err := glob(s, fold(s))
+	p, err := glob(s, fold(message.Visible(s)))
 	if err != nil {
 		return nil, err
 	}
