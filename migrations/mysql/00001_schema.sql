@@ -197,7 +197,7 @@ CREATE TABLE IF NOT EXISTS contacts (
     id        BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
     name      VARCHAR(255) NOT NULL,
     email     VARCHAR(320) NOT NULL, -- empty: known, and has no address
-    identity  VARCHAR(320) NULL UNIQUE, -- email:ADDRESS in lower case, or name:NAME; NULL: written by hand
+    identity  VARCHAR(330) NULL UNIQUE, -- email:ADDRESS in lower case, or name:NAME; NULL: written by hand
     keywords  TEXT         NOT NULL, -- separated by ;
     is_active TINYINT      NOT NULL
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;
