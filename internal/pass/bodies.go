@@ -86,7 +86,7 @@ func (d *deliverer) fetch(ctx context.Context, jobs []*job) ([]*job, error) {
 		batch[i].head = j.claim.Task.Form.Mode == string(forward.Notice)
 		batch[i].notice = d.pass.Config.Notices && !j.claim.Task.Begun()
 	}
-	err := d.session.fetchOneByOne(ctx, name, epoch, batch)
+	err := d.session.fetchBatch(ctx, name, epoch, batch)
 	if deleted(err) && d.unwatched(ctx, jobs[0].claim.Task.FolderID) {
 		err = errDeleted
 	}

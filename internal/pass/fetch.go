@@ -3,6 +3,7 @@ package pass
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
@@ -107,33 +108,39 @@ func (s *session) fetchAs(ctx context.Context, folder string, epoch int64, batch
 	})
 }
 
-// fetchOneByOne is fetchBatch, and asks again for what did not come: the folder may have been opened
+// fetchBatch is fetchOneByOne, and asks again for what did not come: the folder may have been opened
 // before the message arrived, and a server may show a folder as it was then. A message is gone when it
 // is not listed either, after the folder was opened again.
-func (s *session) fetchOneByOne(ctx context.Context, name string, epoch int64, batch []fetched) error {
-	if err := s.fetchBatch(ctx, name, epoch, batch); err != nil {
+func (s *session) fetchBatch(ctx context.Context, name string, epoch int64, batch []fetched) error {
+	if err := s.fetchOneByOne(ctx, name, epoch, batch); err != nil {
 		return notGone(batch, err)
 	}
-	f := &folder{row: inbox.Folder{Name: name, UIDValidity: epoch}}
-	listAgain := s.listAnew
-	for i := range batch {
-		it := &batch[i]
-		if !it.gone {
-			continue
+	var gone []uint32
+	for _, it := range batch {
+		if it.gone {
+			gone = append(gone, it.meta.UID)
 		}
-		uids, err := listAgain(ctx, f, it.meta.UID, it.meta.UID)
-		if err != nil {
-			return notGone(batch, err)
-		}
-		it.listed, it.gone = len(uids) > 0, len(uids) == 0
-		listAgain = s.list
 	}
-	return s.fetchBatch(ctx, name, epoch, batch)
+	if len(gone) == 0 {
+		return nil
+	}
+	f := &folder{row: inbox.Folder{Name: name, UIDValidity: epoch}}
+	listed, err := s.listAnew(ctx, f, slices.Min(gone), slices.Max(gone))
+	if err != nil {
+		return notGone(batch, err)
+	}
+	for i := range batch {
+		if it := &batch[i]; it.gone {
+			_, it.listed = slices.BinarySearch(listed, it.meta.UID)
+			it.gone = !it.listed
+		}
+	}
+	return s.fetchOneByOne(ctx, name, epoch, batch)
 }
 
-// fetchBatch fetches all at once, and after a broken connection what is left one by one, so that a
+// fetchOneByOne fetches all at once, and after a broken connection what is left one by one, so that a
 // message that breaks it is found, and is the only one to be blamed.
-func (s *session) fetchBatch(ctx context.Context, folder string, epoch int64, batch []fetched) error {
+func (s *session) fetchOneByOne(ctx context.Context, folder string, epoch int64, batch []fetched) error {
 	err := s.fetch(ctx, folder, epoch, batch)
 	if err == nil || !s.again(ctx, err) {
 		return err

@@ -187,7 +187,7 @@ func TestSessionFindsTheMessageThatBreaksIt(t *testing.T) {
 		for i := range batch {
 			batch[i].meta.UID = uint32(i + 1)
 		}
-		check(t, ses.fetchOneByOne(t.Context(), "INBOX", 7, batch))
+		check(t, ses.fetchBatch(t.Context(), "INBOX", 7, batch))
 		defer discard(batch)
 		for i, want := range []string{"one", "", "three"} {
 			if m := batch[i].msg; m == nil && want != "" || m != nil && m.Subject() != want {
