@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"regexp"
 	"strings"
@@ -54,6 +53,8 @@ func TestAuditAfterKills(t *testing.T) {
 	onEach(t, []string{"sqlite", "mariadb"}, func(t *testing.T, w *world) {
 		// A slow machine may lose the lease of one task again and again.
 		w.extra = "retry: {base: 1s, max: 1s, max_lost_leases: 1000}\nconcurrency: {lease: 1s, page: 20}\n"
+		w.proxy = testserver.NewCutProxy(t, fmt.Sprintf("127.0.0.1:%d", w.imap.Port))
+		w.imapPort = w.proxy.Port
 		w.configure()
 		const address = "desk@firm.example"
 		w.addInbox(address, "--start", "all", "--folder", "INBOX", "--folder", "Cases")
@@ -71,13 +72,16 @@ func TestAuditAfterKills(t *testing.T) {
 		}
 		kills := 0
 		for done := false; !done; {
-			p := w.start(nil, "run")
-			timer := time.AfterFunc(time.Duration(20+rand.IntN(150+50*kills))*time.Millisecond, func() { _ = p.cmd.Process.Kill() })
-			allThere(w.audit(0)) // while the run is active
-			if p.wait().code == -1 {
+			var fetches atomic.Int64
+			next := func(p testserver.Piece) int { // another FETCH later than at the kill before
+				if n := asks(" FETCH ")(p); n >= 0 && fetches.Add(1) > int64(2*kills) {
+					return n
+				}
+				return -1
+			}
+			if w.killWhere(w.proxy, next, func() { allThere(w.audit(0)) }) {
 				kills++
 			}
-			timer.Stop()
 			done = allThere(w.audit(0)) == len(backlog)
 		}
 		if kills == 0 {
