@@ -15,14 +15,31 @@ import (
 // on that day or later, in the server's time zone (RFC 3501 6.4.4). They are sorted and unique.
 //
 // The range is not part of the question: some servers take the UIDs in a SEARCH for message
-// numbers.
+// numbers. The SEARCH of others finds nothing at all: Since fails if it missed the last message.
 func (c *Conn) Since(ctx context.Context, from, to uint32, day time.Time) ([]uint32, error) {
 	from = max(from, 1)
 	if from > to {
 		return nil, nil
 	}
-	return c.search(ctx, &imap.SearchCriteria{Since: day}, from, to)
+	uids, err := c.search(ctx, &imap.SearchCriteria{Since: day}, from, to)
+	if err != nil || len(uids) > 0 || c.messages == 0 {
+		return uids, err
+	}
+	last, err := c.HighestUID(ctx)
+	if err != nil || last < from || last > to {
+		return nil, err
+	}
+	metas, err := c.Metadata(ctx, []uint32{last})
+	for _, m := range metas {
+		if m.Received.After(day.AddDate(0, 0, 1)) { // in every time zone
+			return nil, c.failure(ctx, opSearch, &Error{Kind: KindProtocol, Err: fmt.Errorf(
+				"the server finds no message since %s, but that with UID %d arrived on %s", day.Format(time.DateOnly), last, m.Received.Format(time.DateOnly))})
+		}
+	}
+	return nil, err
 }
+
+const opSearch = "search folder"
 
 // HighestUID returns the UID of the last message of the open folder; 0 when it is empty. It fails when
 // the server shows none of the messages that are there. As a message number "*" is the last one, too.
@@ -38,7 +55,7 @@ func (c *Conn) HighestUID(ctx context.Context) (uint32, error) {
 	case len(uids) > 0:
 		return uids[len(uids)-1], nil
 	case c.messages > 0:
-		return 0, &Error{Kind: KindProtocol, Err: fmt.Errorf("folder %q has %s, and the server lists none", c.folder, text.Count(int(c.messages), "message"))}
+		return 0, c.failure(ctx, opSearch, &Error{Kind: KindProtocol, Err: fmt.Errorf("it has %s, and the server lists none", text.Count(int(c.messages), "message"))})
 	}
 	return 0, nil
 }
@@ -46,7 +63,7 @@ func (c *Conn) HighestUID(ctx context.Context) (uint32, error) {
 // search returns the UIDs that it finds in the range.
 func (c *Conn) search(ctx context.Context, criteria *imap.SearchCriteria, from, to uint32) ([]uint32, error) {
 	var uids []uint32
-	err := c.do(ctx, "search folder", largeAnswer, func() error {
+	err := c.do(ctx, opSearch, largeAnswer, func() error {
 		if _, err := c.client.UIDSearch(criteria, nil).Wait(); err != nil {
 			return err
 		}
