@@ -212,7 +212,7 @@ func TestAutoKilled(t *testing.T) {
 				at <- struct{}{}
 				return smtpsink.Action{Block: answer, AcceptAndDrop: true}
 			})
-			w.extra = "concurrency: {lease: 1s}\ndns: {server: " + a.dns.Address + "}"
+			w.extra = "dns: {server: " + a.dns.Address + "}"
 			w.routes = "  - {name: all, match: {}, to: [intake@firm.example], mode: auto}\n"
 			w.configure()
 			w.addInbox("desk@firm.example", "--start", "all")
@@ -226,15 +226,13 @@ func TestAutoKilled(t *testing.T) {
 			_ = p.cmd.Process.Kill()
 			<-p.ended()
 			close(answer)
+			w.endLeases()
 			began := w.shown("task", "show", "--json", "1")
 			if began.Mode != mode || !strings.Contains(began.Reason, "is "+policy) {
 				t.Errorf("killed, the task says %+v, want %s, because the policy is %s", began, mode, policy)
 			}
 			a.dns.Set("_dmarc."+policy+".example", "v=DMARC1; p="+map[string]string{"none": "reject", "reject": "none"}[policy])
-			w.eventually(func() bool {
-				w.start(nil, "run").wait()
-				return len(w.tasks("--status", "forwarded")) == 1
-			})
+			w.pass(0)
 			wantSame(t, w.copies(policy+".example none"))
 			if got := w.shown("task", "show", "--json", "1"); got != began {
 				t.Errorf("the task says %+v, want %+v, as at the first attempt", got, began)

@@ -22,7 +22,7 @@ func counted(t *testing.T, d *db.DB, query string) (n int) {
 // killed again and again: between reports, and between a report and the registration of its page.
 func TestBouncesKilled(t *testing.T) {
 	const reports, step = 1000, 130
-	w := newWorld(t, "sqlite").bouncing(withTokens, "concurrency: {lease: 1s}\n")
+	w := newWorld(t, "sqlite").bouncing(withTokens, "")
 	w.routes = "  - {name: all, match: {}, to: [gone@other.example]}\n"
 	w.configure()
 	w.imap.Append(t, "desk@firm.example", "INBOX", mails(reports, "one of many")...)
@@ -41,7 +41,7 @@ func TestBouncesKilled(t *testing.T) {
 	const recorded = `SELECT COUNT(*) FROM monitored_emails_arrivals WHERE status = 'bounced'`
 	kills := 0
 	for goal := step; goal < reports; goal += step {
-		w.eventually(func() bool { // the killed pass may hold the scan lease
+		w.eventually(func() bool {
 			p := w.start(nil, "run", "--inbox", bounceInbox)
 			for counted(t, d, recorded) < goal {
 				select {
@@ -54,6 +54,7 @@ func TestBouncesKilled(t *testing.T) {
 			if p.wait().code == -1 {
 				kills++
 			}
+			w.endLeases()
 			return true
 		})
 	}

@@ -118,6 +118,7 @@ func (w *world) killedAtRecipient() {
 	close(never)
 	w.sink, w.smtpPort = real, port
 	w.configure()
+	w.endLeases()
 }
 
 // TestRetryDuplicate: a copy waits for the message that came first, and is its duplicate when that

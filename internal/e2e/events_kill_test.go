@@ -87,8 +87,7 @@ func testEventsKilledAtDatabase(t *testing.T, w *world) {
 			if n++; !w.killWhere(proxy, at, func() {}) {
 				t.Errorf("no pass was killed at %q", text)
 			}
-			w.aged("monitored_emails", "scan_until")
-			w.aged("monitored_emails_tasks", "visible_at")
+			w.endLeases()
 			w.aged("monitored_outbox", "visible_at")
 		}
 	}
@@ -154,10 +153,4 @@ func (h *hook) wantOrder(t *testing.T) {
 			t.Errorf("task %s is registered after it was forwarded", e.Subject)
 		}
 	}
-}
-
-// aged ends the leases of a killed process, because the tests cannot wait for them.
-func (w *world) aged(table, column string) {
-	w.t.Helper()
-	w.sql("UPDATE " + table + " SET " + column + " = 1 WHERE " + column + " > 1")
 }

@@ -13,7 +13,7 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-const patient = "retry: {base: 1s, max: 1s}\nconcurrency: {lease: 1s, page: 20}\n"
+const patient = "retry: {base: 1s, max: 1s}\nconcurrency: {page: 20}\n"
 
 // TestTwoRuns starts two passes with one backlog at the same time.
 func TestTwoRuns(t *testing.T) {

@@ -61,7 +61,7 @@ func TestRepeatsAfterAKill(t *testing.T) {
 			}
 			return smtpsink.Action{}
 		})
-		w.extra = "retry: {base: 100ms, max: 100ms, max_attempts: 1000, max_lost_leases: 1000}\nconcurrency: {lease: 1s}\n"
+		w.extra = "retry: {base: 100ms, max: 100ms, max_attempts: 1000, max_lost_leases: 1000}\n"
 		w.smtp = fmt.Sprintf("host: 127.0.0.1, port: %d, security: none, connections: %d", w.smtpPort, connections)
 		w.far(2 * time.Millisecond)
 		w.addInbox("desk@firm.example", "--start", "all")
@@ -71,7 +71,7 @@ func TestRepeatsAfterAKill(t *testing.T) {
 			struck := make(chan struct{})
 			at.Store(&struck)
 			w.killedAt(struck)
-			w.eventually(func() bool { // leases end
+			w.eventually(func() bool {
 				w.start(nil, "run").wait()
 				return len(w.tasks("--status", "received", "--status", "in_progress", "--status", "error")) == 0
 			})

@@ -64,6 +64,8 @@ func TestNoticesKilled(t *testing.T) {
 func TestNoticesSoonAfterAKill(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {
 		w.noticing(nil)
+		w.extra += "concurrency: {lease: 1s}\n"
+		w.configure()
 		w.hook("#!/bin/sh\nkill -9 $PPID\n")
 		w.addInbox("desk@firm.example", "--start", "all")
 		w.put("desk@firm.example", "one")
@@ -86,7 +88,7 @@ func TestNoticesSoonAfterAKill(t *testing.T) {
 func TestNoticesTwoHosts(t *testing.T) {
 	onEach(t, []string{"mariadb", "mysql"}, func(t *testing.T, w *world) {
 		w.noticing(nil)
-		w.extra = strings.Replace(notices, "lease: 1s", "lease: 1m, host: HOST", 1)
+		w.extra = notices + "concurrency: {host: HOST}\n"
 		w.configure()
 		h := &hosts{world: w}
 		w.addInbox("desk@firm.example", "--start", "all")

@@ -16,7 +16,6 @@ import (
 const notices = `
 notify: {to: ops@firm.example}
 hook: ./hook
-concurrency: {lease: 1s}
 `
 
 // hookScript keeps what it gets, one line for each digest.

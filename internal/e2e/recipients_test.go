@@ -166,7 +166,6 @@ func wantCopies(t *testing.T, got map[string]int, n int, who []string) {
 func (w *world) toCrowd(reply func(smtpsink.Event) smtpsink.Action) {
 	w.t.Helper()
 	w.startSink(reply)
-	w.extra = "concurrency: {lease: 1s}"
 	w.routes = "  - {name: all, match: {}, to: [" + strings.Join(crowd(250), ", ") + "]}\n"
 	w.configure()
 	w.addInbox(desk, "--start", "all")
@@ -285,7 +284,7 @@ func TestKilledInSecondTransaction(t *testing.T) {
 	}
 }
 
-// killedAt kills a pass when the relay gives the signal.
+// killedAt kills a pass when the relay gives the signal, and ends its leases.
 func (w *world) killedAt(at <-chan struct{}) {
 	w.t.Helper()
 	p := w.start(nil, "run")
@@ -296,4 +295,5 @@ func (w *world) killedAt(at <-chan struct{}) {
 	}
 	_ = p.cmd.Process.Kill()
 	<-p.ended()
+	w.endLeases()
 }

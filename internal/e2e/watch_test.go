@@ -104,12 +104,12 @@ func TestWatchKilled(t *testing.T) {
 		}
 		return smtpsink.Action{}
 	})
-	w.extra = "concurrency: {lease: 1s}" // for the next one to go on at once
 	w.configure()
 	_ = w.p.cmd.Process.Signal(syscall.SIGHUP)
 	w.says("the configuration was read again")
 	msgs := w.arrive(n, "killed")
 	<-w.p.ended()
+	w.endLeases()
 	w.restart()
 	w.await("all are delivered", func() bool { return len(w.tasks("--status", "forwarded")) == n })
 	w.end(w.p, 0)
@@ -223,7 +223,6 @@ func TestWatchEndsAtOnce(t *testing.T) {
 		close(at)
 		return smtpsink.Action{Block: answer}
 	})
-	w.extra = "concurrency: {lease: 1s}" // for the next one to go on at once
 	w.configure()
 	_ = w.p.cmd.Process.Signal(syscall.SIGHUP)
 	w.says("the configuration was read again")
@@ -241,6 +240,7 @@ func TestWatchEndsAtOnce(t *testing.T) {
 		}
 	})
 	close(answer)
+	w.endLeases()
 	w.restart()
 	w.await("all are delivered", func() bool { return len(w.tasks("--status", "forwarded")) == len(msgs) })
 	w.end(w.p, 0)
