@@ -23,5 +23,5 @@ func TestManyOfOneName(t *testing.T) {
 		}
 	}
 	// 40 times the lines may not take 1,600 times the time.
-	timing.AtMost(t, 200, planning(500), planning(20_000))
+	timing.AtMost(t, 200, planning(250), planning(10_000))
 }
