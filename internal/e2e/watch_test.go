@@ -354,7 +354,7 @@ func (w *world) write(name, text string) {
 
 // TestWatchSystemd: the manager hears that it is ready, how it is, and that it stops.
 func TestWatchSystemd(t *testing.T) {
-	dir, err := os.MkdirTemp("", "notify") // short: a socket's path is
+	dir, err := os.MkdirTemp(testserver.TempDir(), "notify")
 	if err != nil {
 		t.Fatal(err)
 	}

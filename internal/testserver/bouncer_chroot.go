@@ -68,7 +68,7 @@ func newRoot(t testing.TB, pkg string, programs ...string) *root {
 	if os.Getuid() != 0 {
 		t.Skipf("%s has to be started by root: run the tests as root", pkg)
 	}
-	dir, err := os.MkdirTemp("", pkg)
+	dir, err := newDir(pkg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func newBroker(t testing.TB, argv func(port int, dir string) []string) *Broker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "broker")
+	dir, err := newDir("broker")
 	if err != nil {
 		t.Fatal(err)
 	}

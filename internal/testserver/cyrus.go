@@ -67,7 +67,7 @@ func Cyrus(t testing.TB) *IMAP {
 }
 
 func (s *IMAP) prepareCyrus(t testing.TB, server string) error {
-	dir, err := os.MkdirTemp("", "cyrus") // not t.TempDir: see prepare
+	dir, err := newDir("cyrus")
 	if err != nil {
 		return err
 	}

@@ -111,10 +111,9 @@ func findBinary(name string) string {
 	return ""
 }
 
-// prepare makes the server's folder. It is not t.TempDir: the name of a UNIX socket in it has at
-// most 104 octets.
+// prepare makes the server's folder.
 func (s *IMAP) prepare(t testing.TB, version string) error {
-	dir, err := os.MkdirTemp("", "dovecot")
+	dir, err := newDir("dovecot")
 	if err != nil {
 		return err
 	}

@@ -175,10 +175,9 @@ func (s *SMTP) waitGone(t testing.TB, file string) {
 
 func (s *SMTP) logFile() string { return filepath.Join(s.dir, "log") }
 
-// prepare makes the server's folder with its configuration, its queue and its data. It is not
-// t.TempDir: the name of a UNIX socket in it has at most 104 octets.
+// prepare makes the server's folder with its configuration, its queue and its data.
 func (s *SMTP) prepare(t testing.TB, opts PostfixOptions) error {
-	dir, err := os.MkdirTemp("", "postfix")
+	dir, err := newDir("postfix")
 	if err != nil {
 		return err
 	}

@@ -148,7 +148,7 @@ func startFilter(t testing.TB, dir string, as *account, argv ...string) *process
 
 // receiverDir is a folder that other users can read.
 func receiverDir(t testing.TB, name string) string {
-	dir, err := os.MkdirTemp("", name)
+	dir, err := newDir(name)
 	if err != nil {
 		t.Fatal(err)
 	}

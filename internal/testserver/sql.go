@@ -230,7 +230,7 @@ func shared[S killer](t testing.TB, name string, start func(dir string) (S, erro
 	if s := sharedServers.servers[name]; s != nil {
 		return s.(S)
 	}
-	dir, err := os.MkdirTemp("", name)
+	dir, err := newDir(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,19 @@ func missing(t testing.TB, what string) {
 	t.Skip(what)
 }
 
+// TempDir is the folder for what has UNIX sockets in it: /tmp where TMPDIR is long, because the name
+// of a socket has at most 104 octets.
+func TempDir() string {
+	const most = 55 // with the longest name of a socket behind it
+	if dir := os.TempDir(); len(dir) <= most {
+		return dir
+	}
+	return "/tmp"
+}
+
+// newDir makes a folder for the files of a server. It is not t.TempDir, whose names are long.
+func newDir(name string) (string, error) { return os.MkdirTemp(TempDir(), name) }
+
 func address(port int) string {
 	return fmt.Sprintf("%s:%d", loopback, port)
 }

@@ -2,16 +2,24 @@ package watch
 
 import (
 	"net"
+	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
 	"time"
+
+	"postrider/internal/testserver"
 )
 
 // TestSystemd: the manager's socket gets what is sent, and its watchdog is heeded.
 func TestSystemd(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "notify")
-	for name, listen := range map[string]string{path: path, "@postrider-test-notify": "\x00postrider-test-notify"} {
+	dir, err := os.MkdirTemp(testserver.TempDir(), "notify")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, "socket")
+	for name, listen := range map[string]string{path: path, "@" + path: "\x00" + path} {
 		conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: listen, Net: "unixgram"})
 		if err != nil {
 			t.Fatal(err)

@@ -23,7 +23,8 @@ func browser(t *testing.T) context.Context {
 	opts := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(testserver.Chromium(t)), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-quic", true), chromedp.Flag("lang", "en-GB"), chromedp.Env("TZ=UTC", "LANG=en_GB.UTF-8"),
+		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-quic", true), chromedp.Flag("lang", "en-GB"),
+		chromedp.Env("TZ=UTC", "LANG=en_GB.UTF-8", "TMPDIR="+testserver.TempDir()),
 		chromedp.Flag("host-resolver-rules", "MAP mail.firm.example 127.0.0.1"),
 	)
 	ctx, stop := chromedp.NewExecAllocator(t.Context(), opts...)
