@@ -250,6 +250,7 @@ func TestOtherCertificate(t *testing.T) {
 // server that is restarted behind a balancer may leave one that looks alive.
 func TestDeadConnection(t *testing.T) {
 	var first atomic.Value // the connection that is dead after its first request
+	var dead func()        // it has got another one
 	cert, roots, err := testserver.Certificate()
 	if err != nil {
 		t.Fatal(err)
@@ -257,6 +258,7 @@ func TestDeadConnection(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		if !first.CompareAndSwap(nil, r.RemoteAddr) && first.Load() == r.RemoteAddr {
+			dead()
 			<-r.Context().Done()
 		}
 	}))
@@ -264,18 +266,18 @@ func TestDeadConnection(t *testing.T) {
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	p := open(t, Settings{URL: s.URL, RootCAs: roots})
-	publish := func() error {
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 300*time.Millisecond, errLate)
-		defer cancel()
-		return p.Publish(ctx, []outbox.Message{one})[0]
-	}
-	if err := publish(); err != nil {
+	publish := func(ctx context.Context) error { return p.Publish(ctx, []outbox.Message{one})[0] }
+	if err := publish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := publish(); !errors.Is(err, errLate) {
+	ctx, late := context.WithCancelCause(t.Context())
+	dead = func() { late(errLate) }
+	if err := publish(ctx); !errors.Is(err, errLate) {
 		t.Fatalf("over the dead connection the error is %v, want %v", err, errLate)
 	}
-	if err := publish(); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := publish(ctx); err != nil {
 		t.Errorf("the next one has the error %v, want it to take another connection", err)
 	}
 }
