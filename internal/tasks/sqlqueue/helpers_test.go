@@ -24,7 +24,7 @@ func registerIn(tx *gorm.DB, q *Queue, page tasks.Page) error {
 // octets that are no text.
 func (r registry) waiting(t *testing.T, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		locked := -1
 		err := r.View(t.Context(), func(tx *gorm.DB) error {
 			err := tx.Raw(`SELECT COUNT(DISTINCT requesting_engine_transaction_id) FROM performance_schema.data_lock_waits`).Scan(&locked).Error
