@@ -35,9 +35,10 @@ func onEach(t *testing.T, test func(t *testing.T, ctx context.Context, s *Store)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+			cfg := cfg(t) // its server may have to start first
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
-			d, err := db.OpenAnySchema(ctx, cfg(t))
+			d, err := db.OpenAnySchema(ctx, cfg)
 			check(t, err)
 			defer func() { _ = d.Close() }()
 			_, err = d.Migrate(ctx)

@@ -51,7 +51,7 @@ func on(t *testing.T, engines []engine, test func(t *testing.T, cfg Config)) {
 
 // testContext ends well before the test binary does.
 func testContext(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

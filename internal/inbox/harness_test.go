@@ -47,7 +47,7 @@ func onEach(t *testing.T, test func(t *testing.T, b bench)) {
 
 func newBench(t *testing.T, cfg db.Config, opts ...db.Option) bench {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	database, err := db.OpenAnySchema(ctx, cfg, opts...)
 	if err != nil {

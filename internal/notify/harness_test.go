@@ -63,7 +63,7 @@ func onEach(t *testing.T, test func(t *testing.T, b *bench)) {
 
 func newBench(t *testing.T, cfg db.Config) *bench {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	b := &bench{t: t, ctx: ctx, relay: &fakeRelay{}, logs: &bytes.Buffer{}}
 	d, err := db.OpenAnySchema(ctx, cfg, db.WithNow(func() time.Time { return time.Now().Add(b.ahead) }))
