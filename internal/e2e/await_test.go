@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"syscall"
 	"time"
@@ -58,4 +59,18 @@ func (w *world) page(p *process) (url string) {
 		return found && strings.HasSuffix(url, "/")
 	})
 	return url
+}
+
+// mayHaveArrived reports whether, by the audit trail, a message was being sent when another pass
+// took it over, or the reply to its content did not come. note may miss that moment: a slow pass
+// may itself try the message again.
+func (w *world) mayHaveArrived(messageID string) bool {
+	w.t.Helper()
+	for _, one := range w.tasks() {
+		if one.MessageID == messageID {
+			trail := w.must(0, "task", "show", fmt.Sprint(one.ID), "--json").stdout
+			return strings.Contains(trail, ", which was sending to ") || strings.Contains(trail, "no usable reply to the final dot")
+		}
+	}
+	return false
 }

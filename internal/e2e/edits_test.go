@@ -91,12 +91,10 @@ func TestBrokenConfigurationFirst(t *testing.T) {
 func (w *world) rewrite(change func(string) string) {
 	w.t.Helper()
 	text, err := os.ReadFile(w.path("postrider.yaml"))
-	if err == nil {
-		err = os.WriteFile(w.path("postrider.yaml"), []byte(change(string(text))), 0o600)
-	}
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.write("postrider.yaml", change(string(text)))
 }
 
 // TestBrokenContacts: somebody changed contacts in the database to what postrider would refuse. The

@@ -52,12 +52,9 @@ func (w *world) node(g *testserver.Galera, i int, file string) *process {
 		w.t.Fatal(err)
 	}
 	host := fmt.Sprintf("node%d", i+1)
-	path := w.path(host + ".yaml")
 	own := strings.NewReplacer("host: HOST", "host: "+host).Replace(toNode(g, i).Replace(string(text)))
-	if err := os.WriteFile(path, []byte(own), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-	return w.start(nil, "-c", path, "run", "--json")
+	w.write(host+".yaml", own)
+	return w.start(nil, "-c", w.path(host+".yaml"), "run", "--json")
 }
 
 // toNode makes a configuration for the first node that of another one.

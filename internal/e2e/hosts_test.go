@@ -81,16 +81,12 @@ func (h *hosts) on(host string, args ...string) *process {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	path := h.path(host + ".yaml")
-	text = []byte(strings.Replace(string(text), "host: HOST", "host: "+host, 1))
+	own := strings.Replace(string(text), "host: HOST", "host: "+host, 1)
 	if host == h.victim {
-		text = []byte(strings.Replace(string(text), longLease, shortLease, 1))
+		own = strings.Replace(own, longLease, shortLease, 1)
 	}
-	// By renaming: another run of the host may be reading it.
-	if err := errors.Join(os.WriteFile(path+".new", text, 0o600), os.Rename(path+".new", path)); err != nil {
-		h.t.Fatal(err)
-	}
-	return h.start(nil, append([]string{"-c", path, "run", "--json"}, args...)...)
+	h.write(host+".yaml", own)
+	return h.start(nil, append([]string{"-c", h.path(host + ".yaml"), "run", "--json"}, args...)...)
 }
 
 // number asks the database for one.
@@ -141,7 +137,7 @@ func (h *hosts) wantAll(msgs [][]byte, sending map[string]bool) {
 		switch n := got[id]; {
 		case n == 0:
 			h.t.Errorf("message %s was lost", id)
-		case n > 1 && !sending[id]:
+		case n > 1 && !sending[id] && !h.mayHaveArrived(id):
 			h.t.Errorf("message %s arrived %d times, and was not being sent when its host was hit", id, n)
 		case n > 1:
 			repeats++

@@ -285,17 +285,3 @@ func (s *storm) tally() {
 	s.t.Logf("| %s | %s | %d | %d | %s | %d | %d |",
 		s.fault.name, s.kind, total, injected, strings.Join(where, ", "), lost, repeated)
 }
-
-// mayHaveArrived reports whether, by the audit trail, a message was being sent when another pass
-// took it over, or the reply to its content did not come. note may miss that moment: a slow pass
-// may itself try the message again.
-func (s *storm) mayHaveArrived(messageID string) bool {
-	s.t.Helper()
-	for _, one := range s.tasks() {
-		if one.MessageID == messageID {
-			trail := s.must(0, "task", "show", fmt.Sprint(one.ID), "--json").stdout
-			return strings.Contains(trail, ", which was sending to ") || strings.Contains(trail, "no usable reply to the final dot")
-		}
-	}
-	return false
-}

@@ -345,13 +345,6 @@ func TestWatchWarns(t *testing.T) {
 	w.end(w.p, 0)
 }
 
-func (w *world) write(name, text string) {
-	w.t.Helper()
-	if err := os.WriteFile(w.path(name), []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 // TestWatchSystemd: the manager hears that it is ready, how it is, and that it stops.
 func TestWatchSystemd(t *testing.T) {
 	dir, err := os.MkdirTemp(testserver.TempDir(), "notify")

@@ -137,7 +137,14 @@ secrets: {key_file: postrider.key}
 %s
 routes:
 %s`, w.database, smtp, w.extra, w.routes)
-	if err := os.WriteFile(w.path("postrider.yaml"), []byte(text), 0o600); err != nil {
+	w.write("postrider.yaml", text)
+}
+
+// write replaces a file in one step: a process that runs may be reading it.
+func (w *world) write(name, text string) {
+	w.t.Helper()
+	path := w.path(name)
+	if err := errors.Join(os.WriteFile(path+".new", []byte(text), 0o600), os.Rename(path+".new", path)); err != nil {
 		w.t.Fatal(err)
 	}
 }
