@@ -84,7 +84,7 @@ func TestKilled(t *testing.T) {
 		b.prepare(t)
 		const total, few, killAt = 200, 40, 80
 		p := openAt(t, b.url, 10*time.Second)
-		ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		waiting, failures, killed := messages(total), 0, chan struct{}(nil)
 		for len(waiting) > 0 {
@@ -212,7 +212,7 @@ func nameOf(t *testing.T) string { return t.Name()[len("TestNowhere/"):] }
 // arrive publishes until all have arrived: a broker that comes back may refuse a few.
 func arrive(t *testing.T, p outbox.Publisher, batch []outbox.Message) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	for {
 		var again []outbox.Message

@@ -14,8 +14,6 @@ import (
 	"postrider/internal/testserver"
 )
 
-const idle = 3 * time.Second // after which a broker has no more
-
 // must is for what the tests do themselves at a broker.
 func must[V any](t testing.TB) func(V, error) V {
 	return func(v V, err error) V {
@@ -47,7 +45,7 @@ func natsBroker(t testing.TB) broker {
 			info := must[*jetstream.ConsumerInfo](t)(consumer.Info(t.Context()))
 			var ids []string
 			for range info.NumPending {
-				msg := must[jetstream.Msg](t)(consumer.Next(jetstream.FetchMaxWait(idle)))
+				msg := must[jetstream.Msg](t)(consumer.Next(jetstream.FetchMaxWait(time.Minute)))
 				ids = append(ids, msg.Headers().Get(jetstream.MsgIDHeader))
 			}
 			return ids
@@ -141,7 +139,7 @@ func redisClusterBroker(t testing.TB) broker {
 // entries returns the IDs in a stream, once the server has read its files.
 func entries(t testing.TB, client redis.Cmdable, stream string) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	all, err := client.XRange(ctx, stream, "-", "+").Result()
 	for err != nil && ctx.Err() == nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -23,33 +24,42 @@ func moreRunning() map[string]func(testing.TB) broker {
 
 func kafkaBroker(t testing.TB) broker {
 	s := testserver.Kafka(t, "others")
+	const partitions = 4
 	return broker{
 		url: "kafka://" + s.Address + "/events", kill: s.Kill, start: s.Start, freeze: s.Freeze, thaw: s.Thaw,
 		prepare: func(t testing.TB) {
 			client := must[*kgo.Client](t)(kgo.NewClient(kgo.SeedBrokers(s.Address)))
 			defer client.Close()
 			topic := kmsg.NewCreateTopicsRequestTopic()
-			topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "events", 4, 1
+			topic.Topic, topic.NumPartitions, topic.ReplicationFactor = "events", partitions, 1
 			create := kmsg.NewPtrCreateTopicsRequest()
 			create.Topics = append(create.Topics, topic)
 			must[kmsg.Response](t)(client.Request(t.Context(), create))
 		},
 		ids: func(t testing.TB) []string {
 			client := must[*kgo.Client](t)(kgo.NewClient(kgo.SeedBrokers(s.Address), kgo.ConsumeTopics("events"),
-				kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())))
+				kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.RecordPartitioner(kgo.ManualPartitioner())))
 			defer client.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			for i := range int32(partitions) { // the last one of each
+				must[*kgo.Record](t)(client.ProduceSync(ctx, &kgo.Record{Topic: "events", Partition: i}).First())
+			}
 			var ids []string
-			for {
-				ctx, cancel := context.WithTimeout(t.Context(), idle)
+			for ends := 0; ends < partitions; {
 				fetches := client.PollFetches(ctx)
-				cancel()
+				if ctx.Err() != nil {
+					t.Fatalf("the broker has %q, and does not come to the end", ids)
+				}
 				for record := range fetches.RecordsAll() {
+					if len(record.Headers) == 0 {
+						ends++
+						continue
+					}
 					ids = append(ids, string(record.Headers[1].Value))
 				}
-				if fetches.NumRecords() == 0 {
-					return ids
-				}
 			}
+			return ids
 		},
 	}
 }
