@@ -36,7 +36,7 @@ func nothingLeft(t *testing.T, tmp string) {
 
 func TestDemo(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "postrider.exe") // the name Windows needs
-	build := exec.Command("go", "build", "-o", binary, "postrider")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "postrider")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build postrider: %v\n%s", err, out)

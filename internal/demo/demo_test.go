@@ -19,7 +19,7 @@ func build(t *testing.T) string {
 	if runtime.GOOS == "windows" {
 		binary += ".exe"
 	}
-	cmd := exec.Command("go", "build", "-o", binary, "postrider")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "postrider")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build postrider: %v\n%s", err, out)

@@ -24,7 +24,7 @@ func TestBench(t *testing.T) {
 		t.Skip("run scripts/bench")
 	}
 	b := &bench{T: t, table: table.NewWriter(), messages: 2000, bareBinary: filepath.Join(t.TempDir(), "bare")}
-	if out, err := exec.Command("go", "build", "-o", b.bareBinary, "./bare").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", b.bareBinary, "./bare").CombinedOutput(); err != nil {
 		t.Fatalf("build bare: %v\n%s", err, out)
 	}
 	if n, err := strconv.Atoi(os.Getenv("POSTRIDER_BENCH_MESSAGES")); err == nil {

@@ -41,7 +41,7 @@ func (p program) Run() int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	binary = filepath.Join(dir, "postrider")
-	build := exec.Command("go", "build", "-o", binary, "postrider")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "postrider")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build postrider: %v\n%s", err, out)

@@ -22,7 +22,7 @@ func buildCommand(name string) (binary string, err error) {
 	sharedServers.Lock()
 	sharedServers.dirs = append(sharedServers.dirs, dir)
 	sharedServers.Unlock()
-	build := exec.Command("go", "build", "-mod=mod", "-o", filepath.Join(dir, name), ".")
+	build := exec.Command("go", "build", "-mod=mod", "-buildvcs=false", "-o", filepath.Join(dir, name), ".")
 	build.Dir = filepath.Join(strings.TrimSpace(string(here)), name)
 	build.Env = append(os.Environ(), "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
