@@ -3,7 +3,9 @@ package testserver
 import (
 	"fmt"
 	"net"
+	"runtime"
 	"sync"
+	"syscall"
 )
 
 // Ports come in blocks, so that tests of several packages, which run at the same time, never get
@@ -56,14 +58,24 @@ func (p *portBlocks) free(n int) ([]int, error) {
 }
 
 // nothingListens reports whether the port can be listened on. Whoever listens there to find out may
-// hold the port after Close: a process that is being started has its descriptors until its exec.
+// hold the port after Close: a process that is being started has its descriptors until its exec. On
+// Linux ForkLock keeps processes from being started meanwhile.
 func nothingListens(port int) bool {
 	conn, err := net.Dial("tcp", address(port))
-	if err != nil {
+	if err == nil {
+		_ = conn.Close()
+		return false
+	}
+	if runtime.GOOS != "linux" {
 		return true
 	}
-	_ = conn.Close()
-	return false
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	ln, err := net.Listen("tcp", address(port))
+	if err != nil {
+		return false // an outgoing connection has it: the system may be set up to give them these, too
+	}
+	return ln.Close() == nil
 }
 
 // owned is how many ports there are.
