@@ -128,9 +128,9 @@ func (a *app) inboxAddCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add ADDR [--host HOST]",
 		Short: "Begin to monitor an inbox",
-		Long: `add begins to monitor an inbox. It logs in first, shows the folders and what the
-first run would forward, and stores nothing when that fails; with --no-check it
-does not connect.
+		Long: `add begins to monitor an inbox. It logs in first and looks at the folders, and
+stores nothing when that fails; on a terminal it shows the folders and what the
+first run would forward. With --no-check it does not connect.
 
 Without --host it looks for the IMAP server: large providers are built in, and
 others are found by the DNS (MX, SRV) and by what the domain publishes over
