@@ -300,6 +300,13 @@ func (b visitor) usesTheKeyboard() {
 			b.t.Errorf("%s gives an id twice", path)
 		}
 	}
+	b.goes("/messages/" + itoa(uncertain))
+	does(b.ctx, b.t, chromedp.Evaluate[chromedp.Void](`void document.addEventListener("submit", (e) => { e.preventDefault(); window.chose = true })`))
+	b.types("#why", "a test\r")
+	if !b.is(`!window.chose && document.querySelector("#why").value === "a test"`) {
+		b.t.Error("the Enter key in the field of the reason presses one of the buttons, want none")
+	}
+	b.goes("/audit")
 	does(b.ctx, b.t, chromedp.KeyEvent("/"))
 	if !b.is(`document.activeElement.id === "q"`) {
 		b.t.Error("a slash does not lead to the search box")

@@ -25,7 +25,7 @@ let sent = [];
 document.addEventListener("submit", (e) => {
   if (e.target.method !== "post") return;
   setTimeout(() => {
-    for (const b of e.target.querySelectorAll("button")) {
+    for (const b of e.target.querySelectorAll("button:enabled")) {
       b.disabled = true;
       sent.push(b);
     }
