@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -91,16 +92,39 @@ func TestLogShrinks(t *testing.T) {
 	}
 }
 
-// TestReplacedFile: a connection that is opened later does not go to another file than the first.
+// TestReplacedFile: no connection, open or new, goes on in a file that its path does not name any more.
 func TestReplacedFile(t *testing.T) {
 	cfg, other := freshSQLite(t), freshSQLite(t)
 	db := withRows(t, cfg)
 	withRows(t, other)
-	if err := os.Rename(other.Path, cfg.Path); err != nil {
+	uses := map[string]func() error{
+		"View": func() error {
+			return db.View(testContext(t), func(tx *gorm.DB) error { return tx.Exec(`SELECT 1`).Error })
+		},
+		"Tx": func() error {
+			return db.Tx(testContext(t), func(tx *gorm.DB) error { return tx.Exec(`SELECT 1`).Error })
+		},
+	}
+	for name, use := range uses {
+		if err := use(); err != nil {
+			t.Fatalf("%s before: %v", name, err)
+		}
+	}
+	away := cfg.Path + ".away"
+	if err := errors.Join(os.Rename(cfg.Path, away), os.Rename(other.Path, cfg.Path)); err != nil {
 		t.Fatal(err)
 	}
-	db.readers.SetMaxIdleConns(0) // as after a query that was cancelled
-	db.readers.SetMaxIdleConns(1)
-	err := db.View(testContext(t), func(tx *gorm.DB) error { return tx.Exec(`SELECT 1`).Error })
-	wantText(t, err, cfg.Path, "was replaced", "run postrider again")
+	for _, use := range uses {
+		for range 2 { // with the open connection, and with a new one
+			wantText(t, use(), cfg.Path, "was replaced", "run postrider again")
+		}
+	}
+	if err := os.Rename(away, cfg.Path); err != nil {
+		t.Fatal(err)
+	}
+	for name, use := range uses {
+		if err := use(); err != nil {
+			t.Errorf("%s after the file is back: %v", name, err)
+		}
+	}
 }

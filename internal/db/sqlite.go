@@ -89,9 +89,17 @@ type sqliteFile struct {
 	is   os.FileInfo
 }
 
-// sameFile opens connections to a file as long as its path names it. database/sql opens one again
-// when a query was cancelled: a writer that is still in a file that was replaced, and a reader in the
-// new one, would not notice.
+// check fails when the path does not name the file any more.
+func (f sqliteFile) check() error {
+	now, err := os.Stat(f.path)
+	if err == nil && !os.SameFile(now, f.is) {
+		err = fmt.Errorf("%s was replaced while postrider had it open; run postrider again", f.path)
+	}
+	return err
+}
+
+// sameFile opens connections to a file, and uses them, as long as its path names it: what is written
+// to a file that was replaced is lost.
 type sameFile struct {
 	driver.Connector
 	file sqliteFile
@@ -99,13 +107,29 @@ type sameFile struct {
 
 // Connect opens a connection.
 func (c sameFile) Connect(ctx context.Context) (driver.Conn, error) {
-	switch now, err := os.Stat(c.file.path); {
-	case err != nil:
+	if err := c.file.check(); err != nil {
 		return nil, err
-	case !os.SameFile(now, c.file.is):
-		return nil, fmt.Errorf("%s was replaced while postrider had it open; run postrider again", c.file.path)
 	}
-	return c.Connector.Connect(ctx)
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return fileConn{conn.(preparer), c.file}, nil
+}
+
+// fileConn is a connection of sameFile.
+type fileConn struct {
+	preparer
+	file sqliteFile
+}
+
+// ResetSession is called before each use but the first. Instead of a connection that it refuses,
+// database/sql opens one: its error says why.
+func (c fileConn) ResetSession(ctx context.Context) error {
+	if c.file.check() != nil {
+		return driver.ErrBadConn
+	}
+	return c.preparer.ResetSession(ctx)
 }
 
 // sqliteStatements is how many statements the connection keeps. The queue has about a hundred; those
