@@ -51,6 +51,8 @@ type watching struct {
 	relay    *forward.Relay
 	pass     *pass.Pass
 	process  *pass.Process
+	said     int // tries of the relay that say told of
+	measured int // tries of the relay that measure told of
 	notices  *notify.Notifier
 	people   string // the directory, as the routes know it
 	endPage  func()
@@ -177,25 +179,39 @@ func (w *watching) chores(ctx context.Context) {
 		return // that is logged elsewhere
 	}
 	s.repairTimes(ctx, boxes)
+	w.forgetRelay(ctx, boxes)
 	s.report(ctx, w.notices, w.process.RelayFault() == nil)
 	w.measure(ctx)
 	w.pass.Tidy(ctx, boxes)
 	s.tidyEvents(ctx)
 }
 
-// say prints what has changed, as passes under cron do. A database that cannot be asked is
-// logged elsewhere, and then nothing is said.
-func (w *watching) say(ctx context.Context, inboxes []pass.InboxReport) {
+// forgetRelay forgets a fault of the relay when nothing is due: another process has delivered what
+// waited, or an operator has ended it.
+func (w *watching) forgetRelay(ctx context.Context, boxes []inbox.Inbox) {
+	if w.process.RelayFault() == nil {
+		return
+	}
+	if due, err := w.services.queue.DueOf(ctx, inbox.IDs(boxes)); err == nil && len(due) == 0 {
+		w.process.ForgetRelayFault()
+	}
+}
+
+// say prints what has changed, as passes under cron do. Like them it says of the relay only what it
+// has learned since. A database that cannot be asked is logged elsewhere, and then nothing is said.
+func (w *watching) say(ctx context.Context, inboxes []pass.InboxReport) bool {
 	s := w.services
 	alerts, err := s.alertsAfter(ctx, nil, runOptions{})
 	if err != nil {
-		return
+		return false
 	}
-	relay := said.Relay{Tried: w.process.RelayTook() != nil, Fault: w.process.RelayFault()}
 	active, err := s.inboxes.List(ctx, true)
 	if err != nil {
-		return
+		return false
 	}
+	tries, fault := w.process.RelayTries()
+	relay := said.Relay{Tried: tries > w.said, Fault: fault}
+	w.said = tries
 	inboxes = s.withBounces(ctx, inboxes, active, true)
 	lines, _ := said.New(s.db, s.cfg.Report.Remind).Meanwhile(ctx, inboxes, relay, alerts)
 	for _, l := range lines {
@@ -205,11 +221,18 @@ func (w *watching) say(ctx context.Context, inboxes []pass.InboxReport) {
 		}
 		_ = w.app.sayLine(ctx, s, l) // fails when the database does
 	}
+	return true
 }
 
 // measure records what was measured since it was called last.
 func (w *watching) measure(ctx context.Context) {
-	w.services.meter.Working(w.process.RelayTook())
+	tries, fault := w.process.RelayTries()
+	var took *bool
+	if tries > w.measured {
+		took = new(fault == nil)
+	}
+	w.measured = tries
+	w.services.meter.Working(took)
 	w.services.keepMeasures(ctx)
 }
 

@@ -17,7 +17,8 @@ type gate struct {
 
 	mu    sync.Mutex
 	first error           // why the relay is at fault; nil while it is not
-	tried bool            // the relay took a message, or was at fault
+	tries int             // how often the relay took a message, or was at fault
+	came  error           // the fault of the last of these tries; nil when it took the message
 	times int             // faults in a row
 	retry time.Time       // when the relay is tried again
 	limit *limits.Reached // the last limit that was met; nil when none was
@@ -32,7 +33,8 @@ func (g *gate) fail(err error) bool {
 		return false
 	}
 	news := g.first == nil
-	g.first, g.tried = err, true
+	g.first, g.came = err, err
+	g.tries++
 	if g.times++; g.again != nil {
 		g.retry = g.now().Add(g.again(g.times))
 	}
@@ -52,22 +54,26 @@ func (g *gate) fault() error {
 	return g.first
 }
 
-// last is the last fault, until the relay works again: it may be tried again meanwhile.
+// last is the last fault, until the relay works again or the fault is forgotten: the relay may be
+// tried again meanwhile.
 func (g *gate) last() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.first
 }
 
-// took reports whether the relay took the last message; nil when none was handed to it.
-func (g *gate) took() *bool {
+// forget forgets the last fault.
+func (g *gate) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.tried {
-		return nil
-	}
-	took := g.first == nil
-	return &took
+	g.first, g.times = nil, 0
+}
+
+// tried is how often the relay took a message or was at fault, and the fault of the last time.
+func (g *gate) tried() (tries int, fault error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.tries, g.came
 }
 
 // stops says what a fault of the relay means.
@@ -82,7 +88,8 @@ func (g *gate) stops() string {
 func (g *gate) works() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.tried = true
+	g.tries++
+	g.came = nil
 	if g.first == nil || g.again == nil {
 		return false
 	}

@@ -29,37 +29,60 @@ func TestGateKeepsTheFirstFault(t *testing.T) {
 func TestGateOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{now: time.Now, again: func(n int) time.Duration { return time.Duration(n) * time.Minute }}
-		if g.took() != nil {
-			t.Error("a new gate knows whether the relay takes messages")
-		}
-		for _, pause := range []time.Duration{time.Minute, 2 * time.Minute} {
-			g.fail(errors.New("421"))
+		wantTried(t, g, 0, nil)
+		down := errors.New("421")
+		for i, pause := range []time.Duration{time.Minute, 2 * time.Minute} {
+			g.fail(down)
+			wantTried(t, g, i+1, down)
 			if time.Sleep(pause - time.Second); g.fault() == nil {
 				t.Errorf("the relay is tried again before %s have passed", pause)
 			}
-			if time.Sleep(time.Second); g.fault() != nil || g.last() == nil || *g.took() {
+			if time.Sleep(time.Second); g.fault() != nil || g.last() == nil {
 				t.Errorf("the relay is not tried again after %s, or is said to work", pause)
 			}
 		}
-		if !g.works() || g.works() || g.last() != nil || !*g.took() {
+		if !g.works() || g.works() || g.last() != nil {
 			t.Error("that the relay works is not news once")
 		}
-		g.fail(errors.New("421"))
+		wantTried(t, g, 4, nil)
+		g.fail(down)
 		if time.Sleep(time.Minute); g.fault() != nil {
 			t.Error("the pause of a relay that worked meanwhile has grown")
 		}
 	})
 }
 
+// TestGateForgets: a fault that is forgotten closes the gate no more, and was one all the same.
+func TestGateForgets(t *testing.T) {
+	g, down := &gate{now: time.Now, again: func(int) time.Duration { return time.Hour }}, errors.New("421")
+	g.fail(down)
+	if g.forget(); g.last() != nil || g.fault() != nil {
+		t.Errorf("the fault is still %v", g.last())
+	}
+	wantTried(t, g, 1, down)
+	if !g.fail(down) {
+		t.Error("a fault after one that was forgotten is not news")
+	}
+	wantTried(t, g, 2, down)
+}
+
+func wantTried(t *testing.T, g *gate, tries int, fault error) {
+	t.Helper()
+	if n, got := g.tried(); n != tries || !errors.Is(got, fault) {
+		t.Errorf("the relay was tried %d times, the last time with %v; want %d and %v", n, got, tries, fault)
+	}
+}
+
 // TestGateOfAPass: within a pass the relay is not tried again, although messages that were in flight
 // arrive after its fault.
 func TestGateOfAPass(t *testing.T) {
 	g := &gate{now: time.Now}
-	if g.works() || g.took() == nil || !*g.took() {
-		t.Error("a relay that took a message is not said to work, or that is news")
+	if g.works() {
+		t.Error("that a relay works that was never at fault is news")
 	}
+	wantTried(t, g, 1, nil)
 	g.fail(errors.New("421"))
-	if g.works() || g.fault() == nil || *g.took() {
+	if g.works() || g.fault() == nil {
 		t.Error("a message in flight opens the gate again")
 	}
 }

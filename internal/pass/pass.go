@@ -187,7 +187,8 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	interrupted := ctx.Err() // what comes now is not what a pass is for
 	p.expire(ctx, boxes, report.Inboxes)
 	p.countWaiting(ctx, work.gate, boxes, &report)
-	report.RelayTried = work.gate.took() != nil
+	tries, _ := work.gate.tried()
+	report.RelayTried = tries > 0
 	report.finish(p.Now().Sub(start), work.gate.fault(), interrupted)
 	return report
 }

@@ -88,11 +88,17 @@ func (pr *Process) End() {
 	pr.ended.Store(true)
 }
 
-// RelayFault is why the relay was at fault when it was last tried; nil when it was not.
+// RelayFault is why the relay was at fault when it was last tried; nil when it was not, and when
+// that was forgotten.
 func (pr *Process) RelayFault() error { return pr.gate.last() }
 
-// RelayTook reports whether the relay took mail when it was last tried; nil when it was not.
-func (pr *Process) RelayTook() *bool { return pr.gate.took() }
+// ForgetRelayFault is for when nothing waits for the relay: then it is not tried again, and whether
+// it is still at fault does not become known.
+func (pr *Process) ForgetRelayFault() { pr.gate.forget() }
+
+// RelayTries is how often the relay took a message or was at fault, and the fault of the last time;
+// nil when it took the message.
+func (pr *Process) RelayTries() (n int, fault error) { return pr.gate.tried() }
 
 // dial connects to the server of an inbox.
 func (pr *Process) dial(ctx context.Context, in inbox.Inbox) (Source, error) {

@@ -26,13 +26,14 @@ func (s *Store) AfterPass(ctx context.Context, r pass.Report, alerts []health.Al
 	return s.say(ctx, found{r, alerts, ofPass}, whole)
 }
 
-// Relay is what a process that stays up knows of the relay.
+// Relay is what a process that stays up has learned of the relay since it said something.
 type Relay struct {
 	Tried bool
 	Fault error // of the last try; nil when it took mail
 }
 
-// Meanwhile is AfterPass for a process that stays up, with what it knows of all active inboxes.
+// Meanwhile is AfterPass for a process that stays up, with what it has learned of all active inboxes
+// since it said something. Those of which it learned nothing are Busy.
 func (s *Store) Meanwhile(ctx context.Context, inboxes []pass.InboxReport, relay Relay, alerts []health.Alert) ([]Line, error) {
 	r := pass.Report{Inboxes: inboxes, RelayTried: relay.Tried}
 	if relay.Fault != nil {

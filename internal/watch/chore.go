@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -38,12 +39,20 @@ func (w *Watch) tell() {
 	}
 }
 
-// reports are on all inboxes, by their addresses.
-func (w *Watch) reports() []pass.InboxReport {
-	var all []pass.InboxReport
-	for _, k := range w.all() {
-		all = append(all, k.health.report())
+// say reports on all inboxes, by their addresses.
+func (w *Watch) say(ctx context.Context) {
+	keepers := w.all()
+	slices.SortFunc(keepers, func(a, b *keeper) int { return strings.Compare(a.in.Address, b.in.Address) })
+	reports := make([]pass.InboxReport, len(keepers))
+	for i, k := range keepers {
+		reports[i] = k.health.report()
 	}
-	slices.SortFunc(all, func(a, b pass.InboxReport) int { return strings.Compare(a.Email, b.Email) })
-	return all
+	if w.current().Say(ctx, slices.Clone(reports)) {
+		return
+	}
+	for i, k := range keepers {
+		if reports[i].Busy == "" {
+			k.health.unsaid()
+		}
+	}
 }

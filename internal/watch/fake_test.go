@@ -40,6 +40,7 @@ type site struct {
 	chores int
 	lasts  chan struct{} // chores end when it is closed; nil: at once
 	says   [][]pass.InboxReport
+	mute   bool // Say could not say it
 	told   []string
 	log    bytes.Buffer
 }
@@ -105,8 +106,9 @@ func (s *site) setup(logins string) *Setup {
 				<-lasts
 			}
 		},
-		Say: func(_ context.Context, r []pass.InboxReport) {
-			s.change(func() { s.says = append(s.says, r) })
+		Say: func(_ context.Context, r []pass.InboxReport) (said bool) {
+			s.change(func() { s.says = append(s.says, r); said = !s.mute })
+			return said
 		},
 		RelayFault: func() error { s.mu.Lock(); defer s.mu.Unlock(); return s.relay },
 		End:        func() { s.count(&s.ends) },

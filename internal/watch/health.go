@@ -18,6 +18,7 @@ type health struct {
 
 	mu    sync.Mutex
 	known bool      // a visit has ended
+	news  bool      // one has, since report was called
 	since time.Time // when it could be read no more; zero while it can
 	err   error     // of the last visit that failed; nil while it can be read
 }
@@ -42,7 +43,7 @@ func (h *health) well() {
 	if h.err != nil {
 		h.watch.cfg.Log.Info("the inbox can be read again", "inbox", h.in.Address, "after", time.Since(h.since).Round(time.Second))
 	}
-	h.known, h.since, h.err = true, time.Time{}, nil
+	h.known, h.news, h.since, h.err = true, true, time.Time{}, nil
 	if news {
 		h.watch.tell()
 	}
@@ -57,20 +58,23 @@ func (h *health) sick(err error) {
 		h.since = time.Now()
 		h.watch.cfg.Log.Info("the inbox cannot be read; it is tried again from time to time", "inbox", h.in.Address, "error", err)
 	}
-	h.known, h.err = true, err
+	h.known, h.news, h.err = true, true, err
 	if news {
 		h.watch.tell()
 	}
 }
 
-// report is what to say of the inbox.
+// report is what to say of the inbox. What is older than the last report is not known: other
+// processes may have found something else since.
 func (h *health) report() pass.InboxReport {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := pass.InboxReport{Email: h.in.Address}
+	news := h.news
+	h.news = false
 	switch {
-	case !h.known:
-		r.Busy = "not known yet"
+	case !news:
+		r.Busy = notVisited
 	case h.err == nil:
 	case imapsrc.KindOf(h.err) == imapsrc.KindNetwork:
 		r.Left = pass.ServerOf(*h.in)
@@ -79,6 +83,16 @@ func (h *health) report() pass.InboxReport {
 		r.Error = text.Error(h.err)
 	}
 	return r
+}
+
+// notVisited stands in the report of an inbox that was not visited since the last one.
+const notVisited = "not visited since"
+
+// unsaid has the last report made again, because it could not be said.
+func (h *health) unsaid() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.news = true
 }
 
 // trouble is that of what all inboxes share: the database, the disk. It is logged when it begins,

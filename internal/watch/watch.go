@@ -60,8 +60,10 @@ type Setup struct {
 	// Chores does the periodic work. It runs concurrently with everything else.
 	Chores func(ctx context.Context)
 	// Say is called soon after the state of an inbox has changed, each minute, and at the end. It
-	// runs concurrently with everything else, and reports what is worth reporting.
-	Say        func(ctx context.Context, inboxes []pass.InboxReport)
+	// runs concurrently with everything else, and reports what is worth reporting. It is given all
+	// inboxes; those that were not visited since it was called before are Busy. If it returns false,
+	// it gets the same again.
+	Say        func(ctx context.Context, inboxes []pass.InboxReport) bool
 	RelayFault func() error
 	// End is called when nothing is visited any more. It waits until what is on the wire is
 	// finished.
@@ -175,8 +177,7 @@ func (w *Watch) loop(ctx context.Context) {
 			}
 		case <-say.C:
 			soon = false
-			setup, reports := w.current(), w.reports()
-			w.sayer.do(func() { setup.Say(ctx, reports) })
+			w.sayer.do(func() { w.say(ctx) })
 			say.Reset(sayEvery)
 		}
 	}
@@ -187,8 +188,8 @@ func (w *Watch) end(ctx context.Context) (clean bool) {
 	clean = w.clean()
 	w.chores.wait()
 	w.sayer.wait()
+	w.say(ctx) // what has changed just now
 	setup := w.current()
-	setup.Say(ctx, w.reports()) // what has changed just now
 	held := w.stopAll()
 	setup.End()
 	due, err := setup.Tasks.DueOf(ctx, w.ids())

@@ -199,9 +199,25 @@ func TestSay(t *testing.T) {
 		s.wantSaid(2, down)
 		after(sayEvery)
 		s.wantSaid(3, down)
-		if r := (&health{in: &inbox.Inbox{}}).report(); r.Busy == "" || r.Error != "" {
-			t.Errorf("an inbox that was not visited is reported as %+v, want neither as failing nor as working", r)
-		}
+	})
+}
+
+// TestSayOnce: what a visit came to is said once, because other processes may find something else
+// later. What could not be said is said again.
+func TestSayOnce(t *testing.T) {
+	onSite(t, 2, func(t *testing.T, s *site) {
+		s.change(func() { s.mute = true })
+		well, not := pass.InboxReport{Email: "box"}, pass.InboxReport{Email: "box", Busy: notVisited}
+		after(sayAfter)
+		s.wantSaid(1, well)
+		s.change(func() { s.mute = false })
+		after(sayEvery)
+		s.wantSaid(2, well)
+		s.change(func() { s.mute = true })
+		after(sayEvery)
+		s.wantSaid(3, not)
+		after(sayEvery)
+		s.wantSaid(4, not)
 	})
 }
 

@@ -1,0 +1,153 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"postrider/internal/inbox"
+	"postrider/internal/pass"
+	"postrider/internal/testserver/memimap"
+	"postrider/internal/testserver/smtpsink"
+	"postrider/internal/watch"
+)
+
+// watcher is what one of several processes does, one step after the other.
+type watcher struct {
+	t     *testing.T
+	setup *watch.Setup
+	*watching
+}
+
+// watches begins a process that hands mail to a port of this host.
+func watches(t *testing.T, dir string, port int) watcher {
+	t.Helper()
+	a := &app{in: &bytes.Buffer{}, out: &bytes.Buffer{}, err: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}
+	a.config = filepath.Join(dir, fmt.Sprintf("%d.yaml", port))
+	text := fmt.Sprintf("database: {path: p.db}\nsmtp: {host: 127.0.0.1, port: %d, security: none}\nforward: {from: forwarder@firm.example}\n"+
+		"routes: [{name: all, match: {}, to: [intake@firm.example]}]\n", port)
+	if err := os.WriteFile(a.config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code := a.run(t.Context(), []string{"-c", a.config, "migrate"}); code != exitOK {
+		t.Fatalf("migrate ends with %d\n%s", code, a.err)
+	}
+	l := &watchLoader{app: a, log: slog.New(slog.DiscardHandler)}
+	setup, err := l.load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		setup.End()
+		setup.Close()
+	})
+	return watcher{t, setup, l.last}
+}
+
+// visits the inbox until the relay was tried.
+func (w watcher) visits(in inbox.Inbox) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	defer cancel()
+	held := w.setup.Hold(in, nil)
+	defer held.Close()
+	for {
+		if _, err := held.Visit(ctx); err != nil {
+			w.t.Fatal(err)
+		}
+		if n, _ := w.process.RelayTries(); n > 0 {
+			return
+		}
+	}
+}
+
+// awaits that the message waits again.
+func (w watcher) awaits(in inbox.Inbox) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		due, err := w.services.queue.DueOf(ctx, []int64{in.ID})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if due[in.ID] > 0 {
+			return
+		}
+	}
+}
+
+// says what is new, and does the chores of a minute.
+func (w watcher) says() {
+	w.t.Helper()
+	if !w.say(w.t.Context(), []pass.InboxReport{{Email: "desk@firm.example", Busy: "not visited since"}}) {
+		w.t.Error("it could not be said what is new")
+	}
+	w.chores(w.t.Context())
+}
+
+func (w watcher) wants(step string, fails bool) {
+	w.t.Helper()
+	var said bool
+	err := w.services.db.View(w.t.Context(), func(tx *gorm.DB) error {
+		return tx.Raw(`SELECT COUNT(*) FROM monitored_said WHERE subject = 'relay'`).Scan(&said).Error
+	})
+	n, err2 := w.services.measured(w.t.Context())
+	if err != nil || err2 != nil || said != fails || n.RelayUp == nil || *n.RelayUp == fails {
+		w.t.Errorf("%s: it was said that the relay fails: %t, %v; it is up: %v, %v; want that it fails: %t", step, said, err, n.RelayUp, err2, fails)
+	}
+}
+
+// TestWatchesWithOneRelayEach: a process whose relay failed does not say so again once another has
+// delivered what waited, and forgets it.
+func TestWatchesWithOneRelayEach(t *testing.T) {
+	imap, err := memimap.Start(memimap.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(imap.Close)
+	if err := imap.AddUser(deskUser, deskPassword); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := imap.Append(deskUser, "INBOX", []byte("Subject: Hearing\r\n\r\nat noon\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	var relays [2]*smtpsink.Server
+	for i := range relays {
+		if relays[i], err = smtpsink.Start(smtpsink.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(relays[i].Close)
+	}
+	dir := t.TempDir()
+	one, other := watches(t, dir, relays[0].Port()), watches(t, dir, relays[1].Port())
+	relays[0].Close()
+	in, err := one.services.inboxes.Add(t.Context(), inbox.Inbox{
+		Address: "desk@firm.example", Username: deskUser, Host: "127.0.0.1", Port: imap.Port(), Security: inbox.None,
+	}, deskPassword)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.visits(in)
+	one.awaits(in)
+	one.says()
+	one.wants("the relay of one is away", true)
+	if one.process.RelayFault() == nil {
+		t.Error("the fault of the relay is forgotten while a message waits for it")
+	}
+	other.visits(in)
+	other.says()
+	other.wants("the relay of the other works", false)
+	one.says()
+	other.wants("one has nothing new", false)
+	if err := one.process.RelayFault(); err != nil {
+		t.Errorf("the fault of the relay is %v, want it forgotten: nothing waits", err)
+	}
+}
