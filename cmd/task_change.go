@@ -27,8 +27,18 @@ func always(s string) func(tasks.Task) string { return func(tasks.Task) string {
 func retry() change {
 	return change{
 		Command: tasks.RetryCommand(),
-		ask:     "Retry", done: always("requeued; the next run tries it again"), would: always("would be requeued"),
+		ask:     "Retry", done: requeued, would: always("would be requeued"),
 	}
+}
+
+func requeued(t tasks.Task) string { return "requeued; " + nextRun(t) + " tries it again" }
+
+// nextRun is the next run that works on a task. Nothing of a disabled inbox is worked on.
+func nextRun(t tasks.Task) string {
+	if t.Disabled {
+		return "the next run after `postrider inbox enable " + text.Arg(t.Inbox) + "`"
+	}
+	return "the next run"
 }
 
 func skip() change {
@@ -50,8 +60,8 @@ func arrived(counts, continues string) func(tasks.Task) string {
 		if len(without) == 0 {
 			return counts + " as forwarded"
 		}
-		return fmt.Sprintf("%s as delivered to the recipients it was being sent to; the next run %s with %s",
-			counts, continues, text.Line(strings.Join(without, ", ")))
+		return fmt.Sprintf("%s as delivered to the recipients it was being sent to; %s %s with %s",
+			counts, nextRun(t), continues, text.Line(strings.Join(without, ", ")))
 	}
 }
 

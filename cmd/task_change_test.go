@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"postrider/internal/tasks"
 )
@@ -147,5 +148,26 @@ func TestChangeAfterTheQuestion(t *testing.T) {
 	const want = "task 2: not changed, it is skipped; this is for tasks that are dead\n2 changed, 1 not.\n"
 	if out.String() != want || queue.status[2] != tasks.Skipped {
 		t.Errorf("printed %q and task 2 is %s, want %q and it stays skipped", out.String(), queue.status[2], want)
+	}
+}
+
+// TestChangeOfDisabled: what waits for its inbox is not promised for the next run.
+func TestChangeOfDisabled(t *testing.T) {
+	task := tasks.Task{
+		Inbox: "o'brien@firm.example", Disabled: true, Status: tasks.Received, VisibleAt: new(time.Unix(1e9, 0)),
+		Deliveries: []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Pending}},
+	}
+	const enable = `postrider inbox enable 'o'\''brien@firm.example'`
+	for what, got := range map[string]string{"retry": retry().done(task), "resolve --delivered": delivered().done(task)} {
+		if !strings.Contains(got, "the next run after `"+enable+"` ") {
+			t.Errorf("%s says %q, want that the next run after %s goes on", what, got, enable)
+		}
+	}
+	var out bytes.Buffer
+	if err := (&app{out: &out, width: 200}).showTask(task, nil); err != nil {
+		t.Fatal(err)
+	}
+	if want := "when its inbox is enabled: " + enable; !strings.Contains(out.String(), want) {
+		t.Errorf("task show prints %q, want %q", out.String(), want)
 	}
 }

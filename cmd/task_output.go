@@ -15,8 +15,12 @@ func (a *app) showTask(t tasks.Task, events []tasks.Event) error {
 	if t.Status == tasks.InProgress {
 		due = "lease until"
 	}
+	at := a.whenKnown(t.VisibleAt)
+	if t.Shut() {
+		at = "when its inbox is enabled: postrider inbox enable " + text.Arg(t.Inbox)
+	}
 	err := a.fields(
-		"task", strconv.FormatInt(t.ID, 10), "status", string(t.Status), "reason", t.Reason, due, a.whenKnown(t.VisibleAt),
+		"task", strconv.FormatInt(t.ID, 10), "status", string(t.Status), "reason", t.Reason, due, at,
 		"inbox", t.Inbox, "folder", t.Folder, "UIDVALIDITY", strconv.FormatUint(uint64(t.UIDValidity()), 10),
 		"UID", strconv.FormatUint(uint64(t.UID), 10), "Message-ID", t.Identity.MessageID, "from", t.Identity.Sender, "subject", t.Identity.Subject,
 		"date", a.whenKnown(tasks.ViewOf(t).EmailDate), "size", fmt.Sprintf("%d octets", t.Identity.Size), "fingerprint", t.Identity.Fingerprint.String(),

@@ -76,6 +76,7 @@ type Task struct {
 	ID       int64
 	InboxID  int64
 	Inbox    string // the inbox's address
+	Disabled bool   // the inbox is, as far as List, Search and Get know: nothing of it is claimed
 	FolderID int64
 	Folder   string
 	Epoch    int64 // monitored_folders.uid_validity: the low 32 bits are the server's UIDVALIDITY
@@ -110,6 +111,9 @@ type Form struct {
 	Mode       string // redirect, rewrite, attach, notice; empty while that is not decided
 	ModeReason string // why, where that was decided for this message; mostly empty
 }
+
+// Shut reports whether the task waits until its inbox is enabled.
+func (t Task) Shut() bool { return t.Disabled && t.VisibleAt != nil && t.Status != InProgress }
 
 // Begun reports whether a recipient has the message, or may have it. From then on its recipients
 // and its form stay, whatever the rules say now.

@@ -101,6 +101,9 @@ func (s *Server) showMessage(w http.ResponseWriter, r *http.Request, u user, cod
 	}
 	b.Now, b.Task, b.Details = s.Now(), t, tasks.DetailsOf(t, events)
 	b.Timeline = timeline(t, events, b.Gone)
+	if b.Done != "" && t.Shut() {
+		b.Done = "That is recorded. The message waits until its inbox is enabled."
+	}
 	b.Explain = !b.Gone && s.Explain != nil
 	if !b.Gone && u.Operator {
 		b.Choices = choicesFor(t)

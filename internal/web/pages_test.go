@@ -290,6 +290,27 @@ func TestChangeMessage(t *testing.T) {
 	}
 }
 
+// TestChangeMessageOfDisabled: what was changed says that it waits for its inbox, and so does its page.
+func TestChangeMessageOfDisabled(t *testing.T) {
+	s := newSite(t)
+	s.firm()
+	box, waits := "office@firm.example", "until <a href=\"/inboxes/office@firm.example\">its inbox</a> is enabled"
+	id := s.put(msg{inbox: box, status: tasks.Uncertain, to: []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Sending}}})
+	path := "/messages/" + itoa(id)
+	if err := s.queue.Disable(t.Context(), "ann", s.inboxID[box]); err != nil {
+		t.Fatal(err)
+	}
+	s.get(path).lacks(t, waits)
+	s.do(client(t), http.MethodPost, path+"/not-delivered", form("why", "a test")).has(t, http.StatusSeeOther)
+	s.get(path+"?done=not-delivered").has(t, http.StatusOK, "That is recorded. The message waits until its inbox is enabled.", waits)
+	s.get(path).lacks(t, "Tried again", "with the next pass.<")
+	if err := s.boxes.Enable(t.Context(), box, "ann", ""); err != nil {
+		t.Fatal(err)
+	}
+	s.get(path).lacks(t, waits)
+	s.get(path+"?done=not-delivered").has(t, http.StatusOK, "Tried again", "sent again with the next pass")
+}
+
 // TestOnlyLooks: who may not operate sees no form, and can change nothing.
 func TestOnlyLooks(t *testing.T) {
 	s := newSite(t, withUsers)

@@ -41,8 +41,9 @@ func (q *Queue) Arrived(_ context.Context, who string, taskID int64, recipient s
 }
 
 // read returns the task for a reader, with what became of its deliveries.
-func (t *task) read() tasks.Task {
+func (q *Queue) read(t *task) tasks.Task {
 	out := t.copy()
+	out.Disabled = !q.inboxes[t.InboxID].active
 	for i, d := range out.Deliveries {
 		if a, known := t.arrivals[d.Recipient]; known {
 			out.Deliveries[i].Arrival = &a.Arrival

@@ -28,7 +28,7 @@ func (q *Queue) list(f tasks.Filter) []tasks.Task {
 	var out []tasks.Task
 	for _, t := range q.tasks {
 		if selects(f, t, now) {
-			out = append(out, t.read())
+			out = append(out, q.read(t))
 		}
 	}
 	slices.SortFunc(out, func(a, b tasks.Task) int { return cmp.Compare(a.ID, b.ID) })
@@ -61,7 +61,7 @@ func (q *Queue) Get(_ context.Context, id int64) (tasks.Task, error) {
 	if t == nil {
 		return tasks.Task{}, fmt.Errorf("task %d: %w", id, tasks.ErrNotFound)
 	}
-	return t.read(), nil
+	return q.read(t), nil
 }
 
 // Events implements tasks.Queue.
@@ -255,7 +255,7 @@ func (q *Queue) leftBehind(folderID, before int64) []left {
 func (q *Queue) disposition(r *row) tasks.Disposition {
 	d := tasks.Disposition{UID: r.place.uid, Noted: r.noted(), TaskID: r.taskID}
 	if t := q.tasks[r.taskID]; t != nil {
-		d.Status, d.Skip, d.Reason, d.Deliveries = t.Status, t.Skip, t.Reason, t.read().Deliveries
+		d.Status, d.Skip, d.Reason, d.Deliveries = t.Status, t.Skip, t.Reason, q.read(t).Deliveries
 		d.QueuedAt, d.VisibleAt = t.QueuedAt, t.VisibleAt
 	} else if r.taskID != 0 {
 		d.Status, d.Skip = tasks.EndedAs(r.purgedAs)

@@ -34,7 +34,7 @@ ORDER BY h.created_at LIMIT ?`
 
 // sqlTasks has no WHERE yet. The joins are LEFT: with inner joins MariaDB starts at the folder and sorts
 // all of its tasks for each portion.
-var sqlTasks = "SELECT t.id, t." + strings.ReplaceAll(taskColumns, ", ", ", t.") + `, COALESCE(e.email_address, ''), COALESCE(f.name, '')
+var sqlTasks = "SELECT t.id, t." + strings.ReplaceAll(taskColumns, ", ", ", t.") + `, COALESCE(e.email_address, ''), COALESCE(f.name, ''), COALESCE(e.is_active, 1) = 0
 FROM monitored_emails_tasks t
 LEFT JOIN monitored_emails e ON e.id = t.inbox_id
 LEFT JOIN monitored_folders f ON f.id = t.folder_id`

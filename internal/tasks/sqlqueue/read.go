@@ -139,7 +139,7 @@ func (q *Queue) read(ctx context.Context, sql string, args ...any) ([]tasks.Task
 		}
 		for _, r := range rows {
 			t := r.task()
-			t.Inbox, t.Folder, t.Deliveries = r.inbox, r.folder, ds[t.ID]
+			t.Inbox, t.Disabled, t.Folder, t.Deliveries = r.inbox, r.disabled, r.folder, ds[t.ID]
 			out = append(out, t)
 		}
 		return err

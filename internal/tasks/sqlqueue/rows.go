@@ -57,9 +57,10 @@ type readRow struct {
 	taskRow
 
 	inbox, folder string
+	disabled      bool
 }
 
-func (r *readRow) into() []any { return append(r.taskRow.into(), &r.inbox, &r.folder) }
+func (r *readRow) into() []any { return append(r.taskRow.into(), &r.inbox, &r.folder, &r.disabled) }
 
 func (r taskRow) task() tasks.Task {
 	t := tasks.Task{

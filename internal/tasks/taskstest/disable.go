@@ -58,9 +58,19 @@ func testDisableClaims(s *suite) {
 	}
 	s.has(c.Task.ID, "released", "conflict")
 	p.claimed(10)
+	s.shut(c.Task.ID, true)
 	s.Enable(s.t, p.inbox)
+	s.shut(c.Task.ID, false)
 	for _, c := range p.receive(10) {
 		p.reserve(c, []string{ann}, "ann pending")
+	}
+}
+
+// shut checks whether a task waits until its inbox is enabled.
+func (s *suite) shut(id int64, want bool) {
+	s.t.Helper()
+	if t := s.get(id); t.Disabled != want || t.Shut() != want {
+		s.t.Errorf("its inbox is disabled: %t, and it waits for that: %t; want %t", t.Disabled, t.Shut(), want)
 	}
 }
 
