@@ -369,6 +369,34 @@ func TestSwitchInbox(t *testing.T) {
 	s.do(anna, http.MethodPost, path+"/remove", form("why", "x")).has(t, http.StatusNotFound)
 }
 
+// TestExplainOneAtATime: others are asked to try again, and open no connection.
+func TestExplainOneAtATime(t *testing.T) {
+	began, may := make(chan struct{}, 10), make(chan struct{})
+	s := newSite(t, func(s *site) {
+		s.options.Explain = func(ctx context.Context, _ tasks.Task) ([]route.Step, error) {
+			began <- struct{}{}
+			select {
+			case <-may:
+			case <-ctx.Done():
+			}
+			return nil, ctx.Err()
+		}
+	})
+	s.firm()
+	path := "/messages/" + itoa(s.number(`SELECT MIN(id) FROM monitored_emails_tasks`)) + "/explain"
+	explain := func() answer { return s.do(client(t), http.MethodPost, path, "") }
+	first := make(chan answer)
+	go func() { first <- explain() }()
+	<-began
+	explain().has(t, http.StatusConflict, "Another message is being explained. Try again in a few seconds.")
+	close(may)
+	(<-first).has(t, http.StatusOK)
+	explain().has(t, http.StatusOK)
+	if n := len(began) + 1; n != 2 {
+		t.Errorf("%d messages were fetched, want the first and the last", n)
+	}
+}
+
 // TestExplain: the routes are shown with what they compared, and nothing of the content.
 func TestExplain(t *testing.T) {
 	steps := []route.Step{{

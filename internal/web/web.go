@@ -8,7 +8,8 @@
 // before the commit has changed nothing.
 //
 // An audit runs in the background, at most one for each inbox, and ends with Close. It is the same
-// audit as that of the command; the page starts it, and shows the result that it stores.
+// audit as that of the command; the page starts it, and shows the result that it stores. One message
+// at a time is fetched to be explained.
 //
 // Everything that others wrote is escaped, and made one printable line. The pages work without
 // JavaScript and have no inline script; the Content-Security-Policy allows only our script file.
@@ -25,6 +26,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"postrider/internal/inbox"
@@ -91,11 +93,12 @@ type Options struct {
 // Server is the page.
 type Server struct {
 	Options
-	pages   pages
-	running *running // audits
-	report  cached[status.Report]
-	history cached[[]tasks.Ended]
-	probe   cached[struct{}] // of the relay
+	pages      pages
+	running    *running   // audits
+	explaining sync.Mutex // held while a message is fetched to be explained
+	report     cached[status.Report]
+	history    cached[[]tasks.Ended]
+	probe      cached[struct{}] // of the relay
 }
 
 // How long what is counted over the whole registry is kept.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"postrider/internal/route"
+	"postrider/internal/tasks"
 	"postrider/internal/text"
 )
 
@@ -21,6 +23,20 @@ type whyStep struct {
 
 // explainPatience is how long a message is waited for. The page needs the rest of patience.
 const explainPatience = 10 * time.Second
+
+var errExplaining = &failure{http.StatusConflict, "Another message is being explained. Try again in a few seconds."}
+
+// steps are what the current routes do with a message: with one at a time, because each needs an
+// IMAP connection.
+func (s *Server) steps(ctx context.Context, t tasks.Task) ([]route.Step, error) {
+	if !s.explaining.TryLock() {
+		return nil, errExplaining
+	}
+	defer s.explaining.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, explainPatience)
+	defer cancel()
+	return s.Explain(ctx, t)
+}
 
 // explain tries the current routes on a message.
 func (s *Server) explain(w http.ResponseWriter, r *http.Request, u user) error {
@@ -36,9 +52,10 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request, u user) error {
 		return err
 	}
 	b := messageBody{ID: id}
-	ctx, cancel := context.WithTimeout(r.Context(), explainPatience)
-	defer cancel()
-	steps, err := s.Explain(ctx, t)
+	steps, err := s.steps(r.Context(), t)
+	if errors.Is(err, errExplaining) {
+		return err
+	}
 	if err != nil {
 		b.Problem = "The routes could not be tried, because the message could not be fetched: " + text.Error(err)
 	}
