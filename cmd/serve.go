@@ -42,7 +42,8 @@ Only this host can reach the default address, and there is no login. Any other
 address needs users and a certificate (web.users, web.tls), or a proxy that
 logs users in (web.proxy).
 
-SIGTERM and SIGINT end it, with exit code 0.
+SIGTERM and SIGINT end it, with exit code 0. SIGHUP ends it, too: it reads the
+configuration only when it starts.
 
 Examples:
   postrider serve                          # on http://127.0.0.1:8420/

@@ -69,6 +69,9 @@ func (a *app) watch(ctx context.Context, opts watchOptions) error {
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // else one ends the process while it starts
+	defer signal.Stop(hangups)
 	if opts.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, opts.timeout)
@@ -98,7 +101,7 @@ func (a *app) watch(ctx context.Context, opts watchOptions) error {
 		Notify: watch.NewSystemd(a.env, os.Getpid()), Log: log,
 	}, first)
 	defer a.garbage(garbageOfWatch)()
-	defer reloadOnHangup(w)()
+	defer reloadOn(hangups, w)()
 	if l.page != nil {
 		defer l.page.serve(ctx, log)()
 	}
@@ -127,10 +130,9 @@ func (a *app) garbage(percent int) (restore func()) {
 	return func() { debug.SetGCPercent(before) }
 }
 
-// reloadOnHangup has the configuration read again on SIGHUP, until stop is called.
-func reloadOnHangup(w *watch.Watch) (stop func()) {
-	hangups, done := make(chan os.Signal, 1), make(chan struct{})
-	signal.Notify(hangups, syscall.SIGHUP)
+// reloadOn has the configuration read again on each signal, until stop is called.
+func reloadOn(hangups <-chan os.Signal, w *watch.Watch) (stop func()) {
+	done := make(chan struct{})
 	go func() {
 		for {
 			select {
@@ -141,10 +143,7 @@ func reloadOnHangup(w *watch.Watch) (stop func()) {
 			}
 		}
 	}()
-	return func() {
-		signal.Stop(hangups)
-		close(done)
-	}
+	return func() { close(done) }
 }
 
 // fileState differs when the file does.
