@@ -235,11 +235,39 @@ func TestTooManyLogins(t *testing.T) {
 	for range 10 {
 		try("wrong").has(t, http.StatusUnauthorized)
 	}
-	try("anna1").has(t, http.StatusTooManyRequests, "too many attempts")
+	page := try("anna1")
+	page.has(t, http.StatusTooManyRequests, "too many attempts")
 	req := s.do(client(t), http.MethodGet, "/api/v1/status", "", "Authorization", "Basic YW5uYTphbm5hMQ==")
 	req.has(t, http.StatusTooManyRequests)
+	for _, got := range []answer{page, req} {
+		if after := got.header.Get("Retry-After"); after != "600" {
+			t.Errorf("it is to be tried again after %q seconds, want 600", after)
+		}
+	}
 	s.now = s.now.Add(10 * time.Minute)
 	try("anna1").has(t, http.StatusSeeOther)
+}
+
+// TestMethods: a page that is not for a method names those that it is for.
+func TestMethods(t *testing.T) {
+	s := newSite(t)
+	for _, tt := range []struct {
+		method, path string
+		code         int
+		allow, says  string
+	}{
+		{"POST", "/messages", 405, "GET, HEAD", "This page takes GET, HEAD, and not POST."},
+		{"DELETE", "/api/v1/status", 405, "GET, HEAD", `{"error":"This page takes GET, HEAD, and not DELETE."}`},
+		{"PUT", "/login", 405, "GET, HEAD, POST", "and not PUT"},
+		{"POST", "/nothing", 404, "", "There is no such page."},
+		{"GET", "/messages/1/retry", 404, "", "There is no such page."},
+	} {
+		got := s.do(client(t), tt.method, tt.path, "")
+		got.has(t, tt.code, tt.says)
+		if allow := got.header.Get("Allow"); allow != tt.allow {
+			t.Errorf("%s %s is answered with Allow: %q, want %q", tt.method, tt.path, allow, tt.allow)
+		}
+	}
 }
 
 // TestBasic: programs log in with each request; pages do not take that.

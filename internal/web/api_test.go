@@ -139,12 +139,15 @@ func TestOpenAPI(t *testing.T) {
 		t.Errorf("the document has %d paths, want %d", len(d.Paths), len(asked))
 	}
 	for path, want := range map[string]int{
-		"/api/v1/messages/999999": 404, "/api/v1/inboxes/x@x.example": 404, "/api/v1/inboxes/%2e%2e": 404, "/api/v1/messages?since=x": 400, "/api/v1/messages?inbox=office": 400,
+		"/api/v1/messages/999999": 404, "/api/v1/messages/0": 404, "/api/v1/messages/99999999999999999999": 404, "/api/v1/inboxes/x@x.example": 404, "/api/v1/inboxes/%2e%2e": 404, "/api/v1/messages?since=x": 400, "/api/v1/messages?inbox=office": 400,
 		"/api/v1/messages?before=abc": 400, "/api/v1/messages?form=a": 400, "/api/v1/nothing": 404,
 	} {
 		got := s.get(path)
 		got.has(t, want)
 		d.check(t, path, schema{Ref: "#/components/schemas/Error"}, got.body)
+		if strings.HasPrefix(path, "/api/v1/messages/") {
+			got.has(t, want, "There is no such message.")
+		}
 	}
 }
 
@@ -199,6 +202,7 @@ func TestParametersAreRefused(t *testing.T) {
 	s.get("/messages?form=a").has(t, http.StatusBadRequest, `<option value="office@firm.example">`)
 	s.get("/api/v1/messages?q="+strings.Repeat("%C3%BC", 500)).has(t, http.StatusOK)
 	s.get("/inboxes?q=50%").has(t, http.StatusBadRequest, "write % as %25")
+	s.get("/inboxes?show=bogus").has(t, http.StatusBadRequest, "There is no &#34;bogus&#34; to show; there are failing, disabled,")
 	s.get("/audit?inbox=a").has(t, http.StatusBadRequest, "there are q, show, after.")
 	for _, path := range []string{"status", "messages/1", "inboxes", "inboxes/office@firm.example", "history", "openapi.json"} {
 		s.get("/api/v1/"+path).has(t, http.StatusOK)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +32,32 @@ type failure struct {
 
 func (f *failure) Error() string { return f.says }
 
+// advise says when to try again: after too many logins, not before they are forgotten.
+func (f *failure) advise(w http.ResponseWriter) {
+	if f.code == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", strconv.Itoa(int(attemptTime/time.Second)))
+	}
+}
+
 var errNoPage = &failure{http.StatusNotFound, "There is no such page."}
+
+// notServed is for requests that no pattern but "/" serves. A page may be there for other methods
+// (RFC 9110 15.5.6).
+func notServed(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) error {
+	var methods []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := mux.Handler(other); pattern != "/" {
+			methods = append(methods, method)
+		}
+	}
+	if !slices.Contains(methods, http.MethodGet) {
+		return errNoPage
+	}
+	w.Header().Set("Allow", strings.Join(methods, ", "))
+	return &failure{http.StatusMethodNotAllowed, "This page takes " + strings.Join(methods, ", ") + ", and not " + text.Line(r.Method) + "."}
+}
 
 // allow lets those who may look, or change something, come to a handler.
 func (s *Server) allow(change bool, h handler) http.Handler {
@@ -59,6 +86,7 @@ func (s *Server) allow(change bool, h handler) http.Handler {
 // fail answers with an error. What only an operator should read goes to the log.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, u user, err error) {
 	f := s.failureOf(r, err)
+	f.advise(w)
 	if f.code == http.StatusUnauthorized && forPrograms(r) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="postrider", charset="UTF-8"`)
 	}
@@ -141,6 +169,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	name, next := r.PostFormValue("name"), local(r.PostFormValue("next"))
 	if err := s.Access.logIn(r, name, r.PostFormValue("password")); err != nil {
 		f := s.failureOf(r, err)
+		f.advise(w)
 		s.Log.Warn("a login to the status page failed", "user", text.Line(text.Cut(name, 100)), "from", r.RemoteAddr, "answer", f.says)
 		s.show(w, f.code, "login", page{Title: "Log in", Body: loginBody{next, text.Cut(name, 100), f.says}})
 		return

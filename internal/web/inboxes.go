@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"postrider/internal/health"
@@ -19,7 +20,7 @@ const inboxesOnPage = 100
 type inboxesBody struct {
 	Now    time.Time
 	Q      string // a part of the address, or a label
-	Show   string // failing, disabled, unproved, never, or empty for all
+	Show   string // one of shows, or empty for all
 	Rows   []inboxRow
 	All    int // that match
 	Next   string
@@ -27,6 +28,8 @@ type inboxesBody struct {
 	Counts inboxCounts
 	Audits auditCounts
 }
+
+var shows = []string{"failing", "disabled", "unproved", "never"}
 
 // auditCounts are how many inboxes have which last audit.
 type auditCounts struct{ Clean, Unproved, Never int }
@@ -115,6 +118,9 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, u user, name, titl
 	q, err := parameters(r, "q", "show", "after")
 	if err != nil {
 		return err
+	}
+	if show := q.Get("show"); show != "" && !slices.Contains(shows, show) {
+		return badRequest("There is no %q to show; there are %s.", show, strings.Join(shows, ", "))
 	}
 	all, err := s.rows(r)
 	if err != nil {

@@ -66,7 +66,7 @@ func choicesFor(t tasks.Task) []choice {
 func messageID(r *http.Request) (int64, error) {
 	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
 	if err != nil || id < 1 {
-		return 0, errNoPage
+		return 0, tasks.ErrNotFound
 	}
 	return id, nil
 }

@@ -166,7 +166,7 @@ func (s *Server) Handler() http.Handler {
 			return nil
 		})
 	}
-	look("/", func(http.ResponseWriter, *http.Request, user) error { return errNoPage })
+	look("/", func(w http.ResponseWriter, r *http.Request, _ user) error { return notServed(w, r, mux) })
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, user{}, &failure{http.StatusForbidden, "This request came from another site, so nothing was done."})
