@@ -158,10 +158,8 @@ func (t *Transaction) envelope(ctx context.Context) error {
 // mail returns the reply to MAIL.
 func (t *Transaction) mail(params string) (reply, error) {
 	rep, err := t.mailFrom(t.from, params)
-	if err == nil && t.from.wire == "" && !t.nullOnly && rep.hasCode("5") {
-		// Some relays refuse a null reverse-path from a client that logs in. A bounce that goes out
-		// with a sender is better than a lost one.
-		t.from = t.relay.sender
+	if err == nil && t.replaceable() && rep.hasCode("5") {
+		t.replace(rep)
 		if t.c.dead { // it closed the connection, too
 			t.restart = true
 			return rep, &Error{Relay: t.relay.addr, Stage: StageMAIL, Err: errHungUp}
@@ -169,6 +167,25 @@ func (t *Transaction) mail(params string) (reply, error) {
 		rep, err = t.mailFrom(t.from, params)
 	}
 	return rep, err
+}
+
+// replaceable reports whether the configured sender is tried if the relay refuses this one. Some
+// relays refuse a null reverse-path from a client that logs in: a bounce that goes out with a sender
+// is better than a lost one. With SRS, a stranger chose a part of the address: some relays refuse
+// one in quotes, or one that SRS did not have to rewrite.
+func (t *Transaction) replaceable() bool {
+	if t.from.wire == "" {
+		return !t.nullOnly
+	}
+	return t.relay.cfg.EnvelopeFrom == SRS && t.from.name != t.relay.sender.name
+}
+
+func (t *Transaction) replace(rep reply) {
+	own := t.relay.sender
+	if t.from.wire != "" {
+		t.relay.log.Info("the relay refuses a sender; bounces go to the configured address", "sender", t.from.name, "address", own.name, "code", rep.code, "reply", rep.line())
+	}
+	t.from = own
 }
 
 func (t *Transaction) mailFrom(from path, params string) (reply, error) {
@@ -211,9 +228,10 @@ func (t *Transaction) rcpts() (err error) {
 			t.accepted = append(t.accepted, rcpt)
 			continue
 		}
-		if t.from.wire == "" && !t.nullOnly && len(t.accepted) == 0 && rep.hasCode("5") && slices.ContainsFunc(badSender, rep.says) {
-			// Postfix reports here that it refuses a null reverse-path, see mail.
-			t.from, t.c.dead, t.restart = t.relay.sender, true, true
+		if t.replaceable() && len(t.accepted) == 0 && rep.hasCode("5") && slices.ContainsFunc(badSender, rep.says) {
+			// Postfix reports here that it refuses the reverse-path, see mail.
+			t.replace(rep)
+			t.c.dead, t.restart = true, true
 			return &Error{Relay: t.relay.addr, Stage: StageRCPT, Code: rep.code, Reply: rep.text}
 		}
 		v, fix := t.classify(StageRCPT, rep)

@@ -43,6 +43,8 @@ var errClosed = errors.New("the relay is closed")
 // or cannot be rewritten goes out with the configured sender. From is never used for it: its author
 // need not want bounces there, and anybody can write it.
 //
+// Begin uses the configured sender, too, if the relay refuses a null reverse-path, or one by SRS.
+//
 // With Config.Signer, Begin makes the reverse-path of each recipient from the task.
 func (r *Relay) Envelope(m *message.Message, via Trace, to []string) Envelope {
 	if m.Header.Answers() {

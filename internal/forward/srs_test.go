@@ -1,0 +1,59 @@
+package forward
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"postrider/internal/message"
+	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
+)
+
+// bounceTo is a message with a reverse-path.
+func bounceTo(t *testing.T, from string) *message.Message {
+	return parse(t, "Return-Path: <"+from+">\r\n"+plain)
+}
+
+// forwards sends a message as a pass does.
+func forwards(t *testing.T, r *Relay, m *message.Message) (result, error) {
+	env := r.Envelope(m, Trace{Inbox: "in@x.example"}, []string{"a@x.example"})
+	return deliver(t.Context(), r, env, redirected(m, Trace{}))
+}
+
+// TestRefusedForOneSender: a stranger chooses what SRS makes, and what it leaves as it is. If the
+// relay refuses that, the message goes out with the configured sender, and the log says so.
+func TestRefusedForOneSender(t *testing.T) {
+	for stage, text := range map[string]string{"mail": "5.1.7 bad address", "rcpt": "5.7.1 <x>: Sender address rejected: not owned by user y"} {
+		for _, from := range []string{`"a b"@evil.example`, `"a b"@srs.example`, "odd@srs.example"} {
+			t.Run(stage+" "+from, func(t *testing.T) {
+				bothWays(t, func(t *testing.T, offers []string) {
+					s := sink(t, smtpsink.Options{Extensions: offers, Reply: func(e smtpsink.Event) smtpsink.Action {
+						if e.Stage == stage && (e.Message == nil && e.Arg != me || e.Message != nil && e.Message.From != me) {
+							return say(553, text)
+						}
+						return smtpsink.Action{}
+					}})
+					var out strings.Builder
+					r := relayOn(t, s.Port(), bySRS(t), func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&out, nil)) })
+					res, err := forwards(t, r, bounceTo(t, from))
+					if got := brief(res); got != "a accepted 250 2.0.0" || err != nil || s.Messages()[0].From != me {
+						t.Fatalf("Send = %q, %v, want it accepted with the configured sender", got, err)
+					}
+					if want := "the relay refuses a sender; bounces go to the configured address"; strings.Count(out.String(), want) != 1 {
+						t.Errorf("the log is %q, want %q once", out.String(), want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestQuotedSenderOpenSMTPD: it takes no reverse-path with a quoted local part.
+func TestQuotedSenderOpenSMTPD(t *testing.T) {
+	r := relayOn(t, testserver.BouncingOpenSMTPD(t, sink(t, smtpsink.Options{}).Port()).Port, bySRS(t))
+	res, err := forwards(t, r, bounceTo(t, `"a b"@evil.example`))
+	if got := brief(res); got != "a accepted 250 2.0.0" || err != nil {
+		t.Errorf("Send = %q, %v, want it accepted", got, err)
+	}
+}
