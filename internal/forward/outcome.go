@@ -144,10 +144,10 @@ func (t *Transaction) lost(at Stage, err error) error {
 
 // deferred makes a temporary fault of the relay count against the message, too: recipients without
 // an outcome are Deferred, so that one message cannot stop all others for ever. What the relay has
-// against our own sender is not about the message.
+// against our own sender is not about the message, unless a stranger chose a part of that.
 func (t *Transaction) deferred(err error) error {
 	e, ok := errors.AsType[*Error](err)
-	if !ok || e.Permanent || e.Stage == StageMAIL && t.own {
+	if !ok || e.Permanent || e.Stage == StageMAIL && t.own && !t.replaceable() {
 		return err
 	}
 	rep := newReply(e.Code, e.Reply)

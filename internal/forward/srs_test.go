@@ -57,3 +57,19 @@ func TestQuotedSenderOpenSMTPD(t *testing.T) {
 		t.Errorf("Send = %q, %v, want it accepted", got, err)
 	}
 }
+
+// TestGoneAtOneSender: the relay ends at what a stranger chose. The message counts an attempt, so
+// that it does not stop those behind it for ever.
+func TestGoneAtOneSender(t *testing.T) {
+	for name, answer := range map[string]smtpsink.Action{"421": say(421, "4.7.0 bye"), "hang-up": {Drop: true}} {
+		t.Run(name, func(t *testing.T) {
+			bothWays(t, func(t *testing.T, offers []string) {
+				s := sink(t, smtpsink.Options{Extensions: offers, Reply: script(map[string]smtpsink.Action{"mail": answer})})
+				res, err := forwards(t, relayOn(t, s.Port(), bySRS(t)), bounceTo(t, `"a b"@evil.example`))
+				if got := brief(res); !strings.HasPrefix(got, "a deferred") || err == nil {
+					t.Errorf("Send = %q, %v, want it deferred, and the relay at fault", got, err)
+				}
+			})
+		})
+	}
+}
