@@ -95,6 +95,9 @@ func (t *Transaction) answered(at Stage, rep reply, rcpts []path) error {
 // classify is what a reply means. When no other sender is allowed, setting one is not the fix.
 // Postfix reports at RCPT what it has against the sender in MAIL.
 func (t *Transaction) classify(at Stage, rep reply) (verdict, string) {
+	if at == StageMAIL && rep.enhanced == "5.6.7" && t.wantsUTF8() && !t.from.utf8 {
+		return refused, "" // RFC 6531 3.5: not about the sender, but about the recipients
+	}
 	v, fix := classify(at, rep, t.own)
 	if at == StageRCPT && v == refused && t.asks() && (rep.hasCode("504") || rep.hasCode("555")) {
 		v, fix = deferred, fixParameter // one that the relay offered, as at MAIL

@@ -45,3 +45,23 @@ func TestUTF8BehindPostfix(t *testing.T) {
 		})
 	}
 }
+
+// TestUTF8RefusedAtMAIL: a relay that offers SMTPUTF8 and refuses it has nothing against the
+// configured sender, unless that is what needs it.
+func TestUTF8RefusedAtMAIL(t *testing.T) {
+	bothWays(t, func(t *testing.T, offers []string) {
+		answer := script(map[string]smtpsink.Action{"mail": say(550, "5.6.7 SMTPUTF8 is not supported")})
+		for _, tt := range []struct{ from, to, want, fault string }{
+			{me, "jörg@x.example", "jörg refused 550 5.6.7", ""},
+			{me, "a@x.example", "", "MAIL 550 permanent"},
+			{"jörg@x.example", "jörg@x.example", "", "MAIL 550 permanent"},
+		} {
+			s := sink(t, smtpsink.Options{Extensions: append([]string{"SMTPUTF8"}, offers...), Reply: answer})
+			r := relayOn(t, s.Port(), func(c *Config) { c.From = tt.from })
+			res, err := deliver(t.Context(), r, Envelope{From: tt.from, To: []string{tt.to}}, content(t, plain))
+			if got := brief(res); got != tt.want || briefError(err) != tt.fault {
+				t.Errorf("from %s to %s: Send = %q, %v, want %q, and the fault %q", tt.from, tt.to, got, err, tt.want, tt.fault)
+			}
+		}
+	})
+}
