@@ -53,7 +53,7 @@ const (
 	fixSender = "set forward.envelope_from and forward.from to an address that this login may send as; if it is the author in From that is refused, set forward.mode: rewrite"
 	fixSigned = "let this login send as every address that bounces.address makes, or remove that key: then all mail goes out as forward.envelope_from"
 	fixName   = "set smtp.local_name to this host's name in DNS"
-	fixQuota  = "the relay limits how much this login may send; raise the limit, or wait"
+	fixQuota  = "the relay limits or blocks what this login sends; raise the limit, ask its operator, or wait"
 	fixFull   = "the mailbox of this login is full; make room in it"
 )
 
@@ -111,17 +111,26 @@ var rules = []rule{
 	{at: []Stage{StageMAIL, StageRCPT, StageDATA, StageContent, StageDot}, codes: []string{"5"}, then: refused},
 }
 
-// The words of common relays: for a login that may send no more now, for a sender that the login may
-// not use, for a bad sender, and for a client that is not logged in, or that they do not serve.
+// The words of common relays: for a login that may send no more now, or is blocked, for a sender
+// that the login may not use, for a bad sender, and for a client that is not logged in, or that they
+// do not serve.
 var (
-	throttled    = []string{"storedrv.submission.exception:submissionquotaexceeded", "sender throttled due to"}
+	throttled = []string{
+		"storedrv.submission.exception:submissionquotaexceeded", "sender throttled due to", "bad outbound sender",
+		"sending suspended for this account", "sending paused for this account", "unusual sending activity", "email outgoing blocked",
+	}
 	notOurSender = []string{
 		"not owned by user", "not permitted to send as", "sendasdenied", "permissions to send as this sender",
 		"sender address rejected: access denied", "not allowed to send as", "sender address is not allowed",
 		"email address is not verified", "verified sender identity", "not authorised to send from", "not owned by auth user",
+		"relaying disallowed as", "is not authorized to perform", "from address is not one of your addresses",
+		"mail relay denied", "invalid credentials for relay",
 	}
 	badSender  = []string{"sender address rejected"}
-	noRelaying = []string{"relay access denied", "relaying denied", "relay not permitted", "unable to relay", "client host rejected", "client host ["}
+	noRelaying = []string{
+		"relay access denied", "relaying denied", "relay not permitted", "not permitted to relay", "unable to relay",
+		"allowed rcpthosts", "turn on smtp authentication", "client host rejected", "client host [",
+	}
 )
 
 // classify finds the first rule for a reply that is not positive. own: the sender is the configured
