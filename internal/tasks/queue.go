@@ -96,7 +96,8 @@ type Operator interface {
 	Disable(ctx context.Context, by By, inboxID int64) error
 	// Remove disables an inbox and deletes it with its folders, its tasks and its part of the
 	// ledger. The audit trail stays, and so does who got which content. When it is cut short, the
-	// inbox is disabled and has no cursors and no live tasks: doing it again goes on.
+	// inbox is disabled and has no cursors and no live tasks: doing it again goes on. ErrSending when
+	// Disable leaves a claim: the inbox is only disabled then.
 	Remove(ctx context.Context, who string, inboxID int64) error
 	// Forget drops from the ledger those of the messages whose tasks something other than the queue
 	// deleted (Disposition.Lost), so that they can be registered again. Their duplicates are

@@ -38,6 +38,9 @@ var ErrLeaseLost = errors.New("the lease of the task was lost")
 // sent. Drop it.
 var ErrTaken = errors.New("the task was claimed or changed by somebody else after it was registered")
 
+// ErrSending reports that a message of an inbox is being sent: the inbox cannot be removed yet.
+var ErrSending = errors.New("one of its messages is being sent")
+
 // ErrEpochChanged reports that the folder's UIDVALIDITY is no longer the one that a page was read
 // under.
 var ErrEpochChanged = errors.New("the folder's UIDVALIDITY has changed")

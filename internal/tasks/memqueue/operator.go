@@ -224,6 +224,11 @@ func (q *Queue) Remove(_ context.Context, who string, inboxID int64) error {
 	now := q.now()
 	q.disable(who, inboxID, now)
 	for _, t := range q.tasks {
+		if t.InboxID == inboxID && t.Status == tasks.InProgress {
+			return tasks.ErrSending
+		}
+	}
+	for _, t := range q.tasks {
 		if t.InboxID != inboxID {
 			continue
 		}

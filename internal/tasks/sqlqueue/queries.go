@@ -267,6 +267,9 @@ SELECT id, status, visible_at, worker FROM monitored_emails_tasks WHERE id IN ? 
 	// would read all that are due.
 	sqlClaimed = `SELECT id, visible_at FROM monitored_emails_tasks WHERE inbox_id IN ? AND status = 'in_progress'`
 
+	// By the same index. Disable leaves only claims of what is being sent.
+	sqlBeingSent = `SELECT id FROM monitored_emails_tasks WHERE inbox_id = ? AND status = 'in_progress'`
+
 	// It conflicts with the end of the claim, and with a claim after the inbox was enabled.
 	sqlTakeAbandoned = `
 UPDATE monitored_emails_tasks SET ` + touch + ` WHERE id = ? AND status = 'in_progress' AND visible_at <= ?

@@ -51,11 +51,16 @@ func (q *Queue) Remove(ctx context.Context, who string, inboxID int64) error {
 }
 
 // removing runs a transaction on an inbox that is disabled and has no cursors and no live tasks.
-// Then it pauses: on SQLite others poll for their turn.
+// When one of its messages is being sent, it only disables the inbox: what the task owns stays owned
+// until the reply is recorded. Then it pauses: on SQLite others poll for their turn.
 func (q *Queue) removing(ctx context.Context, who string, inboxID int64, f func(*gorm.DB, time.Time) error) error {
+	var sending []int64
 	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		live, err := q.disable(tx, now, who, inboxID)
-		if err != nil {
+		if err == nil {
+			sending, err = db.Query(tx, db.Value[int64], sqlBeingSent, inboxID)
+		}
+		if err != nil || len(sending) > 0 {
 			return err
 		}
 		for part := range slices.Chunk(live, portion) {
@@ -68,6 +73,9 @@ func (q *Queue) removing(ctx context.Context, who string, inboxID int64, f func(
 		}
 		return f(tx, now)
 	})
+	if err == nil && len(sending) > 0 {
+		return tasks.ErrSending
+	}
 	select {
 	case <-time.After(10 * time.Millisecond):
 	case <-ctx.Done():

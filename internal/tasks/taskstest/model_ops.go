@@ -300,8 +300,9 @@ func (o Manage) play(s *side) string {
 	case "disable":
 		err = s.Queue.Disable(s.ctx, "ann", in.id)
 	case "remove":
-		err = s.Queue.Remove(s.ctx, "ann", in.id)
-		s.makeInbox(o.N % 2)
+		if err = s.Queue.Remove(s.ctx, "ann", in.id); err == nil {
+			s.makeInbox(o.N % 2)
+		}
 	}
 	return s.failure(err)
 }

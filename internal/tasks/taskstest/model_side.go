@@ -123,7 +123,7 @@ func (s *side) words(text string) string {
 
 // failure is an error, by its kind.
 func (s *side) failure(err error) string {
-	for _, kind := range []error{tasks.ErrLeaseLost, tasks.ErrTaken, tasks.ErrEpochChanged, tasks.ErrScanLost, tasks.ErrMoved, tasks.ErrNotFound} {
+	for _, kind := range []error{tasks.ErrLeaseLost, tasks.ErrTaken, tasks.ErrSending, tasks.ErrEpochChanged, tasks.ErrScanLost, tasks.ErrMoved, tasks.ErrNotFound} {
 		if errors.Is(err, kind) {
 			return kind.Error()
 		}

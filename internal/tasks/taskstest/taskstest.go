@@ -49,7 +49,7 @@ type Fixture struct {
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
 	run(t, open(t), transitionTests, registerTests, epochTests, claimTests, offerTests, receiptTests, ownTests, ownEachTests, reserveTests,
-		operatorTests, arrivalTests, disableTests, purgeTests, dispositionTests, readTests, findTests, raceTests)
+		operatorTests, arrivalTests, disableTests, removeTests, purgeTests, dispositionTests, readTests, findTests, raceTests)
 }
 
 // RunRaces runs the part of the suite in which two processes own the same recipients and claim the
