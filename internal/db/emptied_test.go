@@ -18,7 +18,7 @@ func TestOpenRefusesAnEmptiedFile(t *testing.T) {
 			execFile(t, path, "CREATE TABLE theirs (n INT)")
 		},
 		"no version": func(t *testing.T, path string) {
-			execFile(t, path, `CREATE TABLE goose_db_version (id INTEGER PRIMARY KEY AUTOINCREMENT,
+			execFile(t, path, `CREATE TABLE postrider_version (id INTEGER PRIMARY KEY AUTOINCREMENT,
 				version_id INTEGER NOT NULL, is_applied INTEGER NOT NULL, tstamp TIMESTAMP DEFAULT (datetime('now')))`)
 		},
 	} {

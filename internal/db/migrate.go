@@ -22,7 +22,7 @@ type migrator struct {
 	dialect goose.Dialect
 	files   embed.FS
 	dir     string // of the dialect, in files
-	exists  string // the query that asks whether the version table exists; MySQL answers 1146 if not
+	exists  string // the query that asks whether a table exists (%s); MySQL answers 1146 if not
 	// pool opens the connections to migrate through.
 	pool func() (*sql.DB, error)
 	// lock keeps other hosts and processes out.
@@ -30,10 +30,13 @@ type migrator struct {
 }
 
 const (
-	versionTable          = goose.DefaultTablename
-	sqlVersionTableSQLite = `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '` + versionTable + `')`
+	// Not goose's names: another program in the same database may use these.
+	versionTable = "postrider_version"
+	lockedTable  = "postrider_lock"
+
+	sqlTableExistsSQLite = `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = '%s')`
 	// The information schema would hide the table from a user who may not read it.
-	sqlVersionTableMySQL = `SELECT COUNT(*) >= 0 FROM ` + versionTable
+	sqlTableExistsMySQL = `SELECT COUNT(*) >= 0 FROM %s WHERE 1 = 0`
 )
 
 // Applied is one migration that Migrate ran.
@@ -124,7 +127,8 @@ func (m migrator) provider(pool *sql.DB) (*goose.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	return goose.NewProvider(m.dialect, pool, files, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	return goose.NewProvider(m.dialect, pool, files, goose.WithTableName(versionTable),
+		goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 }
 
 // current reads the version without creating anything. On a Galera node that is not ready BEGIN
@@ -135,7 +139,7 @@ func (m migrator) current(ctx context.Context, pool *sql.DB) (int64, error) {
 		return 0, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	if exists, err := m.hasVersions(ctx, tx); err != nil || !exists {
+	if exists, err := m.hasTable(ctx, tx, versionTable); err != nil || !exists {
 		return 0, err
 	}
 	store, err := database.NewStore(m.dialect, versionTable)
@@ -149,9 +153,8 @@ func (m migrator) current(ctx context.Context, pool *sql.DB) (int64, error) {
 	return version, err
 }
 
-// hasVersions reports whether the version table exists.
-func (m migrator) hasVersions(ctx context.Context, conn database.DBTxConn) (exists bool, err error) {
-	err = conn.QueryRowContext(ctx, m.exists).Scan(&exists)
+func (m migrator) hasTable(ctx context.Context, conn database.DBTxConn, name string) (exists bool, err error) {
+	err = conn.QueryRowContext(ctx, fmt.Sprintf(m.exists, name)).Scan(&exists)
 	var refused *mysqldriver.MySQLError
 	if errors.As(err, &refused) && refused.Number == 1146 { // no such table
 		return false, nil
@@ -167,11 +170,14 @@ func (m migrator) prepare(ctx context.Context, pool *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	exists, err := m.hasVersions(ctx, pool)
+	exists, err := m.hasTable(ctx, pool, versionTable)
 	if err != nil {
 		return err
 	}
 	if !exists {
+		if err := m.unused(ctx, pool); err != nil {
+			return err
+		}
 		if err := store.CreateVersionTable(ctx, pool); err != nil {
 			return err
 		}
@@ -183,10 +189,30 @@ func (m migrator) prepare(ctx context.Context, pool *sql.DB) error {
 	return err
 }
 
+// unused refuses a database that has one of the tables to be made, and so is another program's.
+func (m migrator) unused(ctx context.Context, pool *sql.DB) error {
+	names, err := m.tables()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		exists, err := m.hasTable(ctx, pool, name)
+		if err != nil {
+			return err
+		}
+		if exists {
+			return fmt.Errorf("the table %s is there, but not %s: it is another program's, or the schema is not complete; "+
+				"give postrider an empty database of its own, or restore the backup", name, versionTable)
+		}
+	}
+	return nil
+}
+
 // lockTable takes goose's lock, which is a row that is written: of two nodes of a Galera cluster
 // one gets it. A migration that was killed holds up the next one for the rest of its lease.
 func lockTable(ctx context.Context, pool *sql.DB) (func() error, error) {
 	locker, err := lock.NewMySQLTableLocker(
+		lock.WithTableName(lockedTable),
 		lock.WithTableLeaseDuration(10*time.Second),
 		lock.WithTableHeartbeatInterval(2*time.Second),
 		// Ten minutes: the other migration may change a large table.

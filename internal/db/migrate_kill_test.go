@@ -61,7 +61,8 @@ func killedAt(t *testing.T, db *DB, i, n int) {
 		t.Fatal(err)
 	}
 	defer func() { _ = pool.Close() }()
-	provider, err := goose.NewProvider(db.migrator.dialect, pool, left, goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
+	provider, err := goose.NewProvider(db.migrator.dialect, pool, left, goose.WithTableName(versionTable),
+		goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		t.Fatal(err)
 	}

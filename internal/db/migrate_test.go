@@ -137,7 +137,7 @@ func TestOpenRefusesASchemaThatIsBehind(t *testing.T) {
 func TestSchemaNewerThanTheBinary(t *testing.T) {
 	on(t, engines(), func(t *testing.T, cfg Config) {
 		db := openMigrated(t, cfg)
-		if _, err := db.pool.ExecContext(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) VALUES (4711, 1)"); err != nil {
+		if _, err := db.pool.ExecContext(t.Context(), "INSERT INTO postrider_version (version_id, is_applied) VALUES (4711, 1)"); err != nil {
 			t.Fatal(err)
 		}
 		_, openErr := Open(testContext(t), cfg)
@@ -157,9 +157,8 @@ func TestSchemaNewerThanTheBinary(t *testing.T) {
 func TestMigrateAgainAfterAKill(t *testing.T) {
 	on(t, servers(), func(t *testing.T, cfg Config) {
 		for name, left := range map[string]string{
-			"version table without a row": "DELETE FROM goose_db_version",
-			"some tables":                 "DELETE FROM goose_db_version WHERE version_id >= 1",
-			"no version table":            "DROP TABLE goose_db_version",
+			"version table without a row": "DELETE FROM postrider_version",
+			"some tables":                 "DELETE FROM postrider_version WHERE version_id >= 1",
 		} {
 			db := openMigrated(t, cfg)
 			for _, statement := range []string{left, "DROP TABLE monitored_emails_seen"} {
@@ -175,12 +174,39 @@ func TestMigrateAgainAfterAKill(t *testing.T) {
 	})
 }
 
+// TestMigrateBesideAnotherProgram: its tables of goose are not ours, and its tables with our names
+// are not used.
+func TestMigrateBesideAnotherProgram(t *testing.T) {
+	on(t, engines(), func(t *testing.T, cfg Config) {
+		db := openAny(t, cfg)
+		exec := func(statements ...string) {
+			t.Helper()
+			for _, statement := range statements {
+				if _, err := db.pool.ExecContext(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		exec("CREATE TABLE goose_lock (n INT)", "CREATE TABLE goose_db_version (n INT)", "CREATE TABLE contacts (n INT)")
+		_, err := db.Migrate(testContext(t))
+		wantText(t, err, "the table contacts is there, but not postrider_version", "an empty database of its own")
+		if current, _, err := db.Version(testContext(t)); current != 0 || err != nil {
+			t.Errorf("the version is %d (%v), want none", current, err)
+		}
+		exec("DROP TABLE contacts")
+		if applied, err := db.Migrate(testContext(t)); err != nil || len(applied) == 0 {
+			t.Errorf("without that table: applied %v (%v), want all", applied, err)
+		}
+		checkMigrated(t, cfg)
+	})
+}
+
 func TestMigrateAfterALockWasLeftBehind(t *testing.T) {
 	on(t, servers(), func(t *testing.T, cfg Config) {
 		db := openMigrated(t, cfg)
 		// The holder is gone; its lease is about to run out.
 		start := time.Now()
-		_, err := db.pool.ExecContext(t.Context(), `UPDATE goose_lock SET locked = true, locked_at = now(6), locked_by = 'gone',
+		_, err := db.pool.ExecContext(t.Context(), `UPDATE postrider_lock SET locked = true, locked_at = now(6), locked_by = 'gone',
 			lease_expires_at = now(6) + INTERVAL 1 SECOND WHERE lock_id = ?`, lock.DefaultLockID)
 		if err != nil {
 			t.Fatal(err)

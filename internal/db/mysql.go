@@ -37,7 +37,7 @@ func (db *DB) openMySQL(ctx context.Context, given Config) (gorm.Dialector, erro
 		return nil, db.unreachable(err)
 	}
 	db.migrator = migrator{
-		dialect: "mysql", files: migrations.MySQL, dir: "mysql", exists: sqlVersionTableMySQL,
+		dialect: "mysql", files: migrations.MySQL, dir: "mysql", exists: sqlTableExistsMySQL,
 		pool: func() (*sql.DB, error) { return migrationPool(cfg) }, lock: lockTable,
 	}
 	return gormmysql.New(gormmysql.Config{

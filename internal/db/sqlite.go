@@ -60,7 +60,7 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 		return nil, db.unreachable(err)
 	}
 	db.migrator = migrator{
-		dialect: "sqlite3", files: migrations.SQLite, dir: "sqlite", exists: sqlVersionTableSQLite,
+		dialect: "sqlite3", files: migrations.SQLite, dir: "sqlite", exists: sqlTableExistsSQLite,
 		pool: func() (*sql.DB, error) { return pool, nil },
 		lock: func(ctx context.Context, _ *sql.DB) (func() error, error) { return lockFile(ctx, abs+migrateLock) },
 	}

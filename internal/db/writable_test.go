@@ -69,7 +69,7 @@ func TestOpenWithoutSelect(t *testing.T) {
 		if !errors.As(err, &rights) {
 			t.Fatalf("got %v, want a *RightsError", err)
 		}
-		wantText(t, err, "may not SELECT in the table goose_db_version", "run: GRANT SELECT")
+		wantText(t, err, "may not SELECT in the table postrider_version", "run: GRANT SELECT")
 		asRoot(t, root, rights.Grant)
 		db, err := Open(testContext(t), cfg)
 		if err != nil {
