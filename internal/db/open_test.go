@@ -205,8 +205,12 @@ func TestSessionOfAServer(t *testing.T) {
 		asRoot(t, cfg, "SET GLOBAL max_join_size = 1")
 		t.Cleanup(func() { asRoot(t, cfg, "SET GLOBAL max_join_size = DEFAULT") })
 		cfg.DSN += "?time_zone=%27%2B05%3A00%27&sql_mode=%27%27&charset=latin1" +
-			"&Completion_Type=1&sql_safe_updates=1&SQL_SELECT_LIMIT=2&max_join_size=1"
+			"&Completion_Type=1&sql_safe_updates=1&SQL_SELECT_LIMIT=2&max_join_size=1&Default_Storage_Engine=MyISAM"
 		db := openMigrated(t, cfg)
+		others := column(t, db.pool, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND engine <> 'InnoDB'")
+		if len(others) != 0 {
+			t.Errorf("tables of another engine than InnoDB: %v", others)
+		}
 		var version string
 		row := db.pool.QueryRowContext(t.Context(), "SELECT VERSION()")
 		if err := row.Scan(&version); err != nil {
