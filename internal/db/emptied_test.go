@@ -2,6 +2,7 @@ package db
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
 	"errors"
 	"os"
@@ -110,5 +111,18 @@ func TestOpenRestoredCopy(t *testing.T) {
 	var mode string
 	if err := db.pool.QueryRow("PRAGMA journal_mode").Scan(&mode); err != nil || mode != "wal" {
 		t.Errorf("the journal mode is %q (%v), want wal", mode, err)
+	}
+}
+
+// TestOpenADirectory: also by the commands that create the file.
+func TestOpenADirectory(t *testing.T) {
+	for name, open := range map[string]func(context.Context, Config, ...Option) (*DB, error){
+		"existing": OpenExisting, "new": Open, "any schema": OpenAnySchema,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			_, err := open(testContext(t), Config{Driver: SQLite, Path: dir})
+			wantText(t, err, dir+": database.path is a directory; name the file in it")
+		})
 	}
 }

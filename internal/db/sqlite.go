@@ -43,6 +43,9 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	if err != nil {
 		return nil, db.unreachable(err)
 	}
+	if is.IsDir() {
+		return nil, &UnreachableError{Driver: SQLite, Where: path, Fix: "name the file in it", Err: errors.New("database.path is a directory")}
+	}
 	file := sqliteFile{abs, is}
 	pool, err := db.sqlitePool(ctx, file, "", "BEGIN IMMEDIATE")
 	if err != nil {
