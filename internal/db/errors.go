@@ -243,6 +243,9 @@ func fixServer(err error) string {
 			return "grant the user of database.dsn all privileges on that database"
 		case 1049: // unknown database
 			return "create the database (CREATE DATABASE ... CHARACTER SET utf8mb4), or correct its name in database.dsn"
+		case 1146: // no such table
+			return "the schema is not complete: restore the backup; without one, run `postrider migrate` in an empty database, " +
+				"where each inbox begins at its --start again"
 		case 1130: // host not allowed
 			return "allow this host's address for the user of database.dsn on the server"
 		case 1040, 1203:
