@@ -2,8 +2,11 @@ package cmd
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -12,23 +15,57 @@ import (
 // pty is a terminal, and what a person types there.
 func pty(t *testing.T) (tty, person *os.File) {
 	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip("there are no pseudo-terminals here:", err)
+	tty, person, err := openPTY()
+	if errors.Is(err, errNoPTY) {
+		t.Skip(err)
 	}
-	t.Cleanup(func() { _ = person.Close() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = tty.Close(), person.Close() })
+	return tty, person
+}
+
+var errNoPTY = errors.New("there are no pseudo-terminals here")
+
+func openPTY() (tty, person *os.File, err error) {
+	person, err = os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", errNoPTY, err)
+	}
 	n, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
 	if err == nil {
 		err = unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0)
 	}
+	if err == nil {
+		tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	}
 	if err != nil {
-		t.Fatal(err)
+		_ = person.Close()
 	}
-	if tty, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
-		t.Fatal(err)
+	return tty, person, err
+}
+
+func init() { programs["terminal"] = func() { os.Exit(atPTY(os.Args[1:])) } }
+
+// atPTY is the program "terminal" of scripts. It runs another one whose standard output is a terminal, and
+// prints all of what that shows.
+func atPTY(args []string) int {
+	tty, person, err := openPTY()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	t.Cleanup(func() { _ = tty.Close() })
-	return tty, person
+	c := exec.Command(args[0], args[1:]...)
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, tty, os.Stderr
+	if err := c.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	_ = tty.Close()
+	_, _ = io.Copy(os.Stdout, person) // until the program has closed the terminal, which is an error
+	_ = c.Wait()
+	return c.ProcessState.ExitCode()
 }
 
 // answering types once it is asked.
