@@ -2,6 +2,7 @@ package secret
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,4 +37,21 @@ func fixAccess(names string, uid, me int) string {
 		return "as root, run: chown " + userName(me) + " " + names
 	}
 	return fmt.Sprintf("run postrider as %s (sudo -u %[1]s postrider ...), or: chown %s %s", userName(uid), userName(me), names)
+}
+
+// fixReaders is what to do when others may read a file, after "; ".
+func fixReaders(path string, info fs.FileInfo) string {
+	uid, ok := owner(info)
+	if !ok {
+		uid = os.Geteuid()
+	}
+	return fixMode(text.Arg(path), uid, os.Geteuid())
+}
+
+// fixMode gives another's file to this user first, who could not read it with mode 0600.
+func fixMode(name string, uid, me int) string {
+	if uid == me || me == 0 {
+		return "run: chmod 600 " + name
+	}
+	return fixAccess(name, uid, me) + " && chmod 600 " + name
 }

@@ -15,8 +15,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-
-	"postrider/internal/text"
 )
 
 // maxSize is the largest secret file, in octets. It ends the reading of files like /dev/zero.
@@ -107,7 +105,7 @@ func ReadPrivateFile(path string) ([]byte, error) {
 // the command that fixes it. On Windows, which has no such permissions, there is no error.
 func CheckReaders(path string, info fs.FileInfo) error {
 	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
-		return fmt.Errorf("other users can access %s (mode %04o); run: chmod 600 %s", path, mode, text.Arg(path))
+		return fmt.Errorf("other users can access %s (mode %04o); %s", path, mode, fixReaders(path, info))
 	}
 	return nil
 }
@@ -116,6 +114,9 @@ func readPrivate(path string, open func() (*os.File, error)) ([]byte, error) {
 	f, err := open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("there is no file %s; create it, or correct the path: %w", path, err)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("this user may not read %s; %s", path, FixAccess(path))
 	}
 	if err != nil {
 		return nil, err
