@@ -48,8 +48,11 @@ func (w *Watch) read(ctx context.Context) {
 		}
 		return
 	}
-	w.fails("")
-	w.cfg.Log.Info("the configuration was read again")
+	if w.fails("") {
+		w.cfg.Log.Warn("the configuration has no errors any more, and is in force")
+	} else {
+		w.cfg.Log.Info("the configuration was read again")
+	}
 	old := w.use(next)
 	w.renew(ctx, old.Logins == next.Logins)
 	w.ending.Go(func() {

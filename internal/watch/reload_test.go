@@ -69,7 +69,7 @@ func TestReloadLogins(t *testing.T) {
 	})
 }
 
-// TestBroken: a broken edit is said once, and the old setup stays in force until it is fixed.
+// TestBroken: a broken edit and its fix are logged once each; until then the old setup stays in force.
 func TestBroken(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		works := s.load
@@ -86,8 +86,12 @@ func TestBroken(t *testing.T) {
 		s.change(func() { s.load = works })
 		s.edit("3")
 		after(time.Minute)
-		s.wantLogged("the configuration was read again", 1)
+		s.wantLogged(`level=WARN msg="the configuration has no errors any more, and is in force"`, 1)
 		s.wantStatus("STATUS=1 of 1 inbox")
+		s.w.Reload()
+		after(0)
+		s.wantLogged("has no errors any more", 1)
+		s.wantLogged(`level=INFO msg="the configuration was read again"`, 1)
 	})
 }
 
@@ -101,7 +105,7 @@ func TestBrokenForAWhile(t *testing.T) {
 		s.wantStatus("STATUS=1 of 1 inbox, the configuration has errors")
 		s.change(func() { s.load = works })
 		after(staleEvery)
-		s.wantLogged("the configuration was read again", 1)
+		s.wantLogged("the configuration has no errors any more", 1)
 		s.wantStatus("STATUS=1 of 1 inbox")
 	})
 }

@@ -14,8 +14,8 @@
 // Setup.Say.
 //
 // The configuration is read again when its file or the directory changes, and on Reload. While it
-// has errors, the old one stays in force; that is logged once. Sessions outlive a change that does
-// not concern their login.
+// has errors, the old one stays in force; that is logged when it begins and when it ends.
+// Sessions outlive a change that does not concern their login.
 //
 // Nothing depends on the process going on: killed anywhere, it leaves what a killed pass leaves.
 // When its context ends, messages on the wire are finished and the rest is released.
