@@ -39,37 +39,46 @@ func Find(flag string, env Lookup) (string, error) {
 		return p, nil
 	}
 	places := []string{here, "/etc/postrider/postrider.yaml"}
-	var unsafe string
+	var unsafe error
 	for _, p := range places {
 		_, err := os.Stat(p)
 		// A working directory that this user may not enter has no file for it, as after sudo -u.
 		if errors.Is(err, fs.ErrNotExist) || p == here && errors.Is(err, fs.ErrPermission) {
 			continue
 		}
-		if p == here && !searched() {
-			unsafe = "; ./" + here + " is not used, because root has to own it and its directory, and others may not write them: name it with -c"
-			continue
+		if p == here {
+			if unsafe = checkHere(); unsafe != nil {
+				continue
+			}
 		}
 		return p, nil
 	}
-	return "", newErrors("configuration", "there is none: looked for -c FILE, $POSTRIDER_CONFIG, ./%s and %s%s; "+
-		"make one with `postrider init`",
-		places[0], places[1], unsafe)
+	if unsafe != nil {
+		return "", unsafe
+	}
+	return "", newErrors("configuration", "no file was found; looked for -c FILE, $POSTRIDER_CONFIG, ./%s and %s; make one with `postrider init`",
+		places[0], places[1])
 }
 
-// searched reports whether ./postrider.yaml may be used without being named: by root only when
-// nobody else can have put it there. For other users Load refuses what is not theirs.
-func searched() bool {
+// checkHere returns an error if ./postrider.yaml may not be used without being named: root uses it
+// only when nobody else can have put it there. For other users Load refuses what is not theirs.
+func checkHere() error {
 	if os.Geteuid() != 0 {
-		return true
+		return nil
 	}
-	for _, path := range []string{".", here} {
+	for _, path := range []string{here, "."} { // the file first: one of another user is refused by its name, too
 		info, err := os.Stat(path)
-		if err != nil || secret.CheckWriters(path, info) != nil {
-			return false
+		if err != nil {
+			return openError(here, err)
+		}
+		switch others := secret.CheckWriters(path, info); {
+		case others != nil && path == here:
+			return writersError(here, others)
+		case others != nil:
+			return newErrors(here, "is not used, because root has to own its directory, and others may not write there; name it with -c %s", here)
 		}
 	}
-	return true
+	return nil
 }
 
 // Resolve returns the value of a secret that is named by env:NAME, file:PATH or command:....
@@ -121,7 +130,7 @@ func read(path string) (src []byte, private bool, _ error) {
 	}
 	if err == nil {
 		if others := secret.CheckWriters(path, info); others != nil {
-			return nil, false, newErrors(path, "is not used, because whoever can write it can run programs as this user (hook, command:): %v", others)
+			return nil, false, writersError(path, others)
 		}
 		src, err = io.ReadAll(io.LimitReader(f, maxFile+1))
 	}
@@ -132,6 +141,11 @@ func read(path string) (src []byte, private bool, _ error) {
 		return nil, false, newErrors(path, "is larger than 1 MiB, which no configuration is; correct the path")
 	}
 	return src, runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0, nil
+}
+
+// writersError refuses a file that others can change.
+func writersError(path string, others error) *Errors {
+	return newErrors(path, "is not used, because whoever can write it can run programs as this user (hook, command:): %v", others)
 }
 
 func openError(path string, err error) *Errors {

@@ -37,8 +37,7 @@ func checkOwner(path string, uid, me int) error {
 	if uid == 0 || uid == me {
 		return nil
 	}
-	return fmt.Errorf("it belongs to the user %s, and not to %s, who runs postrider; run postrider as %[1]s, or: chown %[2]s %[3]s",
-		userName(uid), userName(me), text.Arg(path))
+	return fmt.Errorf("it belongs to the user %s, and not to %s, who runs postrider; %s", userName(uid), userName(me), fixAccess(text.Arg(path), uid, me))
 }
 
 // userName is the number of a user without a name.

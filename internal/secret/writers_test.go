@@ -41,8 +41,8 @@ func TestCheckOwner(t *testing.T) {
 		{"one's own", 4711, 4711, ""},
 		{"root's", 0, 4711, ""},
 		{"root's, as root", 0, 0, ""},
-		{"another's", 4712, 4711, "it belongs to the user 4712, and not to 4711, who runs postrider; run postrider as 4712, or: chown 4711 FILE"},
-		{"another's, as root", 4712, 0, "run postrider as 4712, or: chown root FILE"},
+		{"another's", 4712, 4711, "it belongs to the user 4712, and not to 4711, who runs postrider; run postrider as 4712 (sudo -u 4712 postrider ...), or: chown 4711 FILE"},
+		{"another's, as root", 4712, 0, "run postrider as 4712 (sudo -u 4712 postrider ...), or: chown root FILE"},
 	} {
 		err := checkOwner("FILE", tt.owner, tt.me)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
