@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 
@@ -159,7 +161,7 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 	if exitCode(err) == exitUsage {
 		return nil, err
 	}
-	if errors.As(err, new(*db.MissingError)) && opts.chosen.Empty() && cfg.Bounces.Inbox == "" {
+	if errors.As(err, new(*db.MissingError)) && opts.chosen.Empty() && isNew(cfg) {
 		return nil, a.notes("database", []string{err.Error()})
 	}
 	stored.err = err
@@ -181,6 +183,13 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 	}
 	bounces := s.checkBounces(ctx)
 	return append(found, stored, bounces), a.report(bounces)
+}
+
+// isNew reports whether no inbox was ever stored, so that there need not be a database file: what
+// stores the first one makes the key file.
+func isNew(cfg *config.Config) bool {
+	_, err := os.Stat(cfg.Secrets.KeyFile)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // reportInboxes prints a line for each of the inboxes that are shown.
