@@ -372,9 +372,6 @@ func checkRelay(ctx context.Context, s *services, table *route.Table) ([]finding
 		return []finding{f}, nil
 	}
 	f.text = info.String()
-	if len(to) == 0 {
-		f.text += ", because no route names a fixed one"
-	}
 	found := append([]finding{f}, noDSN(s.cfg, info)...)
 	for _, o := range info.Refused {
 		found = append(found, recipientFinding(o))

@@ -17,7 +17,7 @@ func (i Info) String() string {
 	out += ", accepts MAIL FROM:<" + i.Sender + ">"
 	switch tried := len(i.Accepted) + len(i.Refused); {
 	case tried == 0:
-		out += "; no recipient was tried"
+		out += "; no recipient was tried, because the routes name no fixed one"
 	case len(i.Accepted) == 0:
 		out += "; no recipient was accepted"
 	default:
