@@ -12,6 +12,7 @@ import (
 	"postrider/internal/account"
 	"postrider/internal/inbox"
 	"postrider/internal/oauth"
+	"postrider/internal/secret"
 	"postrider/internal/tasks"
 	"postrider/internal/text"
 )
@@ -238,7 +239,8 @@ were never scanned. The password is kept when host, port, security or username
 changes; give a password flag to change it. --label tenant=acme sets that label
 and --label tenant= removes it; other labels stay.
 
-set does not log in: to test the inbox, postrider inbox check ADDR.
+set does not log in: to test the inbox, postrider inbox check ADDR. It prints a
+note if the file or variable of --password-from cannot be read now.
 ` + exitHelp,
 		Args:              takes(1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,
@@ -284,6 +286,11 @@ func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Change
 		}
 		if password.oauth != "" {
 			return a.tellLogin(s, "Changed", in)
+		}
+		if password.from != "" && !secret.IsCommand(p) { // a command is asked at the login only
+			if _, err := s.inboxes.Password(ctx, in); err != nil {
+				_, _ = fmt.Fprintln(a.err, "note:", text.Error(err))
+			}
 		}
 		return a.tell("Changed %s. To test it: postrider inbox check %s\n", in.Address, text.Arg(in.Address))
 	})
