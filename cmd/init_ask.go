@@ -187,10 +187,14 @@ func (s *draft) askHost(ctx context.Context, from address.Address) error {
 			return err
 		}
 	}
-	if err := s.ask(ctx, whichRelay, "smtp.host", relay.Host, &s.first.Host); err != nil {
+	switch agreed, err := terminal.Confirm(s.in, s.err, "Use this relay?", true); {
+	case err != nil:
 		return err
+	case !agreed:
+		return s.ask(ctx, whichRelay, "smtp.host", "", &s.first.Host)
 	}
-	if s.first.Host == relay.Host && s.first.Port == 0 && s.first.Security == "" {
+	s.first.Host = relay.Host
+	if s.first.Port == 0 && s.first.Security == "" {
 		s.first.Port, s.first.Security = relay.Port, relay.Security
 	}
 	return nil

@@ -58,7 +58,7 @@ func TestInitAtATerminal(t *testing.T) {
 	dns := testserver.NameServer(t, nil)
 	dns.SetMX(t, "customer.example", "aspmx.l.google.com", 1)
 	local := []string{"--smtp-port", strconv.Itoa(sink.Port()), "--smtp-security", "none"}
-	const sender, relay, username, password, to = "Sender of forwarded mail", "Relay (the name", "Username at the relay", "Password of ", "Who gets the mail"
+	const sender, offered, relay, username, password, to = "Sender of forwarded mail", "Use this relay? [Y/n] ", "Relay (the name", "Username at the relay", "Password of ", "Who gets the mail"
 	tests := []struct {
 		name  string
 		args  []string
@@ -110,9 +110,19 @@ func TestInitAtATerminal(t *testing.T) {
 		{
 			"the relay of the provider",
 			[]string{"--no-check"},
-			[]typing{{sender, "a@customer.example\r"}, {relay, "\r"}, {username, "none\r"}, {to, "b@firm.example\r"}, {"? [y/N] ", "y\r"}},
+			[]typing{{sender, "a@customer.example\r"}, {offered, "\r"}, {username, "none\r"}, {to, "b@firm.example\r"}, {"? [y/N] ", "y\r"}},
 			exitOK,
-			`(?s)The relay of a@customer.example seems to be smtp.gmail.com:465 tls \(the MX of customer.example, .*\[smtp.gmail.com\]: `, "host: smtp.gmail.com\n  port: 465\n  security: tls", "",
+			`(?s)The relay of a@customer.example seems to be smtp.gmail.com:465 tls \(the MX of customer.example, `, "host: smtp.gmail.com\n  port: 465\n  security: tls", "",
+		},
+		{
+			"another relay than that of the provider",
+			[]string{"--no-check"},
+			[]typing{{sender, "a@customer.example\r"}, {offered, "n\r"}, {relay, "smtp.firm.example\r"}, {username, "none\r"}, {to, "b@firm.example\r"}, {"? [y/N] ", "y\r"}},
+			exitOK, `Wrote `, "host: smtp.firm.example\n  # port: 587", "",
+		},
+		{
+			"no answer about the relay", nil, []typing{{sender, "a@customer.example\r"}, {offered, "\x04"}, {relay, "\x04"}},
+			exitUsage, `postrider: --smtp-host was not given; nothing was written\n$`, "", "",
 		},
 		{"no answer", nil, []typing{{sender, "\x04"}}, exitUsage, `postrider: --from was not given; nothing was written\n$`, "", ""},
 		{"no password", append([]string{"--from", "a@firm.example", "--smtp-host", "127.0.0.1", "--smtp-username", "ann"}, local...), []typing{{password, "\x04"}}, exitUsage, `no password was given; nothing was written\n$`, "", ""},

@@ -140,7 +140,7 @@ func (a *app) confirm(yes bool, question string) error {
 	if a.terminal() == nil {
 		return usage(fmt.Errorf("%s There is no terminal to ask on: add --yes", question))
 	}
-	agreed, err := terminal.Confirm(a.in, a.err, question)
+	agreed, err := terminal.Confirm(a.in, a.err, question, false)
 	if err == nil && !agreed {
 		err = errors.New("not confirmed; nothing was changed")
 	}

@@ -61,15 +61,21 @@ type readWriter struct {
 	io.Writer
 }
 
-// Confirm asks a question and reports whether the answer is yes.
-func Confirm(in io.Reader, out io.Writer, question string) (bool, error) {
-	_, _ = fmt.Fprint(out, question+" [y/N] ")
+// Confirm asks a question and reports whether the answer is yes. An empty answer is byDefault; the
+// end of the input is no.
+func Confirm(in io.Reader, out io.Writer, question string, byDefault bool) (bool, error) {
+	choice := " [y/N] "
+	if byDefault {
+		choice = " [Y/n] "
+	}
+	_, _ = fmt.Fprint(out, question+choice)
 	line, err := bufio.NewReader(in).ReadString('\n')
 	if errors.Is(err, io.EOF) {
 		_, _ = fmt.Fprintln(out)
+		byDefault = false
 	} else if err != nil {
 		return false, fmt.Errorf("read the answer: %w", err)
 	}
 	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes", nil
+	return answer == "y" || answer == "yes" || answer == "" && byDefault, nil
 }
