@@ -106,6 +106,9 @@ func (a *app) watch(ctx context.Context, opts watchOptions) error {
 		defer l.page.serve(ctx, log)()
 	}
 	if isTerminal(a.err) {
+		if l.page != nil {
+			_, _ = fmt.Fprintln(a.err, "The status page is at", pageURL(l.page.access, l.page.listener))
+		}
 		_, _ = fmt.Fprintln(a.err, "Watching; Ctrl-C ends it.")
 	}
 	if !w.Run(ctx) {
