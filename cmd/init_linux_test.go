@@ -89,7 +89,7 @@ func TestInitAtATerminal(t *testing.T) {
 			"a relay with its port",
 			[]string{"--no-check"},
 			[]typing{{sender, "a@firm.example\r"}, {relay, "smtp.firm.example:465\r"}, {username, "none\r"}, {to, "b@firm.example\r"}, {"? [y/N] ", "y\r"}},
-			exitOK, `Wrote `, "host: smtp.firm.example\n  port: 465\n  security: tls", "",
+			exitOK, `Wrote `, "host: smtp.firm.example\n  port: 465                       # 587 with starttls, 465 with tls, 25 with none\n  security: tls  ", "",
 		},
 		{
 			"not confirmed", append([]string{"--from", "a@firm.example", "--smtp-host", "127.0.0.1", "--smtp-username", "none", "--to", "b@firm.example"}, local...),
@@ -112,7 +112,7 @@ func TestInitAtATerminal(t *testing.T) {
 			[]string{"--no-check"},
 			[]typing{{sender, "a@customer.example\r"}, {offered, "\r"}, {username, "none\r"}, {to, "b@firm.example\r"}, {"? [y/N] ", "y\r"}},
 			exitOK,
-			`(?s)The relay of a@customer.example seems to be smtp.gmail.com:465 tls \(the MX of customer.example, `, "host: smtp.gmail.com\n  port: 465\n  security: tls", "",
+			`(?s)The relay of a@customer.example seems to be smtp.gmail.com:465 tls \(the MX of customer.example, `, "host: smtp.gmail.com\n  port: 465 ", "",
 		},
 		{
 			"another relay than that of the provider",

@@ -29,12 +29,12 @@ const firstText = `# A first configuration of postrider. config.example.yaml sho
 smtp:                             # the relay that forwarded mail is handed to
   host: {{quote .Host}}
 {{- if .Port}}
-  port: {{.Port}}
+  port: {{printf "%-25d" .Port}} # 587 with starttls, 465 with tls, 25 with none
 {{- else}}
   # port: 587                     # 587 with starttls, 465 with tls, 25 with none
 {{- end}}
 {{- if .Security}}
-  security: {{quote .Security}} # starttls, tls (from the first octet on) or none
+  security: {{quote .Security | printf "%-21s"}} # starttls, tls (from the first octet on) or none
 {{- else}}
   # security: starttls            # starttls, tls (from the first octet on) or none
 {{- end}}

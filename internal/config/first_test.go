@@ -70,6 +70,20 @@ func TestFirst(t *testing.T) {
 	}
 }
 
+// TestFirstComments: comments begin in one column, whatever the values before them.
+func TestFirstComments(t *testing.T) {
+	text, err := First{Host: "h", Port: 465, Security: "starttls", From: "a@firm.example", To: "b@firm.example"}.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"smtp:", "  port: 465", "  security: starttls", "routes:"} {
+		_, rest, _ := strings.Cut(string(text), "\n"+key)
+		if spaces := strings.Index(rest, "#"); len(key)+spaces != 34 {
+			t.Errorf("the comment of %q begins in column %d, want 34:\n%s", key, len(key)+spaces, text)
+		}
+	}
+}
+
 func TestCreate(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "postrider.yaml")
