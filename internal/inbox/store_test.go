@@ -126,6 +126,16 @@ func TestAddRefuses(t *testing.T) {
 	}
 }
 
+// TestInvalidHost: nothing is to be allowed for a host that is invalid.
+func TestInvalidHost(t *testing.T) {
+	for _, host := range []string{"127.0.0.1:143", "h:143", ""} {
+		_, err := sqliteBench(t).Add(t.Context(), Inbox{Address: "a@x.org", Host: host, Security: None}, "x")
+		if err == nil || !strings.Contains(err.Error(), "host is ") || strings.Contains(err.Error(), "plaintext") {
+			t.Errorf("host %q: got %v, want that the host is invalid, and no more", host, err)
+		}
+	}
+}
+
 func TestAddAccepts(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		for i, in := range []Inbox{

@@ -79,8 +79,9 @@ func (s Security) DefaultPort() int {
 func (in *Inbox) checkServer() error {
 	var errs []error
 	notASCII := func(r rune) bool { return r >= utf8.RuneSelf }
-	if in.Host == "" || len(in.Host) > 255 || strings.ContainsAny(in.Host, " \t\r\n/@[]") || strings.ContainsFunc(in.Host, notASCII) ||
-		strings.Contains(in.Host, ":") && net.ParseIP(in.Host) == nil {
+	invalid := in.Host == "" || len(in.Host) > 255 || strings.ContainsAny(in.Host, " \t\r\n/@[]") || strings.ContainsFunc(in.Host, notASCII) ||
+		strings.Contains(in.Host, ":") && net.ParseIP(in.Host) == nil
+	if invalid {
 		errs = append(errs,
 			fmt.Errorf("host is %q; give the IMAP server's name or IP address, without a port", in.Host))
 	}
@@ -90,7 +91,7 @@ func (in *Inbox) checkServer() error {
 	switch in.Security {
 	case TLS, STARTTLS:
 	case None:
-		if in.Host != "" && !in.AllowPlaintext && !address.IsLoopback(in.Host) {
+		if !invalid && !in.AllowPlaintext && !address.IsLoopback(in.Host) {
 			errs = append(errs, fmt.Errorf("security none would send the password to %s unencrypted; "+
 				"use tls or starttls, or allow that (--allow-plaintext, in a CSV file the column allow_plaintext)", in.Host))
 		}
