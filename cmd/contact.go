@@ -45,7 +45,7 @@ take an address or all keywords from a contact, remove it and add it again.
 		},
 	}
 	c.Flags().StringVar(&opts.email, "email", "", "the contact's `ADDR`; without one, nothing can be sent to it")
-	c.Flags().StringArrayVar(&opts.keywords, "keyword", nil, "a `WORD`, or several, to look for beside the name, may be repeated")
+	c.Flags().StringArrayVar(&opts.keywords, "keyword", nil, "also look for this `WORD`; may be repeated")
 	c.Flags().BoolVar(&opts.inactive, "inactive", false, "routes do not look for it; --inactive=false --update makes it active again")
 	c.Flags().BoolVar(&opts.update, "update", false, "change the existing contact")
 	return c

@@ -118,11 +118,11 @@ func providerFacts(p *account.Preset) string {
 	for _, l := range p.Logins {
 		logins = append(logins, string(l))
 	}
-	line := p.Name + " takes: " + strings.Join(logins, " or ")
+	line := fmt.Sprintf("Logins at %s: %s.", p.Name, strings.Join(logins, " or "))
 	if p.Connections > 0 {
-		line += fmt.Sprintf("; an account may have %d connections", p.Connections)
+		line += fmt.Sprintf(" At most %d connections for an account.", p.Connections)
 	}
-	return line + ".\n"
+	return line + "\n"
 }
 
 // tryInbox logs in with what would be stored, and shows what the first run would forward. With

@@ -69,7 +69,7 @@ may be able to read it.
 	}
 	flags := c.Flags()
 	flags.BoolVar(&opts.Update, "update", false, "change inboxes that exist with other settings")
-	flags.BoolVar(&opts.check, "check", false, "log in to each inbox that is new or changes, unless a person has to (OAuth2); if one fails, store nothing")
+	flags.BoolVar(&opts.check, "check", false, "log in to each inbox that is new or changes, except where OAuth2 needs a person; if one fails, store nothing")
 	flags.StringVar((*string)(&opts.Start), "start", "",
 		"`WHERE` the cursors of new inboxes begin if the file says nothing: latest, now, all or since:YYYY-MM-DD (default latest; now with --from)")
 	flags.StringVar(&opts.from, "from", "", "the file is of another program: `fetchmailrc|getmailrc`")

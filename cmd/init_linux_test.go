@@ -121,7 +121,8 @@ func TestInitAtATerminal(t *testing.T) {
 			exitOK, `Wrote `, "host: smtp.firm.example\n  # port: 587", "",
 		},
 		{
-			"no answer about the relay", nil, []typing{{sender, "a@customer.example\r"}, {offered, "\x04"}, {relay, "\x04"}},
+			"no answer about the relay", nil,
+			[]typing{{sender, "a@customer.example\r"}, {offered, "\x04"}, {relay, "\x04"}},
 			exitUsage, `postrider: --smtp-host was not given; nothing was written\n$`, "", "",
 		},
 		{"no answer", nil, []typing{{sender, "\x04"}}, exitUsage, `postrider: --from was not given; nothing was written\n$`, "", ""},

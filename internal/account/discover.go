@@ -107,7 +107,7 @@ func (p *Preset) found(source string) *Found { return &Found{IMAP: p.IMAP, Sourc
 func (f Finder) mx(ctx context.Context, domain string) (*Found, error) {
 	hosts, err := f.DNS.LookupMX(ctx, domain+".")
 	if len(hosts) == 0 {
-		return nil, fmt.Errorf("MX: %s", noRecord(err))
+		return nil, noRecord("MX", "", err)
 	}
 	best := slices.MinFunc(hosts, func(a, b *net.MX) int {
 		return cmp.Or(cmp.Compare(a.Pref, b.Pref), cmp.Compare(a.Host, b.Host))
@@ -125,7 +125,7 @@ func (f Finder) srv(service, security string) question {
 		name := "_" + service + "._tcp." + domain
 		_, records, err := f.DNS.LookupSRV(ctx, service, "tcp", domain+".")
 		if len(records) == 0 {
-			return nil, fmt.Errorf("SRV %s: %s", name, noRecord(err))
+			return nil, noRecord("SRV", name, err)
 		}
 		best := slices.MinFunc(records, func(a, b *net.SRV) int {
 			return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Target, b.Target))
@@ -145,17 +145,18 @@ func (f Finder) srv(service, security string) question {
 	}
 }
 
-func noRecord(err error) string {
+// noRecord says why the DNS has no record of a kind, "no MX record" or "SRV NAME: cause".
+func noRecord(kind, name string, err error) error {
 	var dns *net.DNSError
 	switch {
 	case err == nil, errors.As(err, &dns) && dns.IsNotFound:
-		return "there is none"
+		return errors.New(strings.TrimSpace("no " + kind + " record " + name))
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &dns) && dns.IsTimeout:
-		return "the DNS does not answer in time"
+		err = errors.New("the DNS does not answer in time")
 	case dns != nil:
-		return dns.Err
+		err = errors.New(dns.Err)
 	}
-	return err.Error()
+	return fmt.Errorf("%s: %w", strings.TrimSpace(kind+" "+name), err)
 }
 
 // related reports whether two names belong to the same registered domain.

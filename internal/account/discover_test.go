@@ -75,7 +75,7 @@ func TestFind(t *testing.T) {
 				IMAP: account.Server{Host: "outlook.office365.com", Port: 993, Security: "tls"}, Source: "the built-in settings of Microsoft 365",
 			},
 		},
-		{name: "a name below one that has no others", domain: "vip.163.com", fault: "MX: there is none"},
+		{name: "a name below one that has no others", domain: "vip.163.com", fault: "no MX record"},
 		{
 			name: "MX of Google Workspace", domain: "example.com", preset: "Gmail and Google Workspace",
 			records: func(t *testing.T, d *testserver.DNS) {
@@ -393,7 +393,7 @@ func TestBounded(t *testing.T) {
 	p, c := newPlace(t, nil), clock{make(chan time.Time, 1)}
 	p.DNS = c
 	latest := time.Now().Add(10 * time.Second)
-	p.wants(t, "example.com", account.Found{}, "", "MX: there is none")
+	p.wants(t, "example.com", account.Found{}, "", "no MX record")
 	if until := <-c.until; until.Before(latest) || until.After(time.Now().Add(10*time.Second)) {
 		t.Errorf("a search ends at %s, want ten seconds after its begin, about %s", until, latest)
 	}

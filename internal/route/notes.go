@@ -51,12 +51,12 @@ func (t *Table) InboxNotes(general After, inbox string, labels ...string) []stri
 	}
 	if len(nobody) > 0 {
 		out = append(out, fmt.Sprintf("route %s forwards only to this inbox's own address, which has the message already, so it skips each message (loop): "+
-			"add a recipient, or `match: {not: {inbox: %s}}`, or own_address: forward if the relay knows another mailbox by that address",
+			"add a recipient, or `match: {not: {inbox: %s}}`, or own_address: forward if this address is another mailbox at the relay",
 			strings.Join(nobody, ", "), inbox))
 	}
 	if len(others) > 0 {
 		out = append(out, fmt.Sprintf("route %s also names this inbox's own address, whose only copy is the one here, so the message is not deleted (section after): "+
-			"move it, or set own_address: forward if the relay knows another mailbox by that address", strings.Join(others, ", ")))
+			"move it, or set own_address: forward if this address is another mailbox at the relay", strings.Join(others, ", ")))
 	}
 	return out
 }

@@ -50,5 +50,5 @@ func (d Decision) Note() string {
 		return ""
 	}
 	return d.LeftOut + " is left out: it is the inbox's own address, which has the message already " +
-		"(if the relay knows another mailbox by it, say own_address: forward)"
+		"(if this address is another mailbox at the relay, set own_address: forward)"
 }

@@ -10,7 +10,7 @@ import (
 // TestOwnAddress: who is left out, and what is said of it. See also testdata/routes/own.yaml.
 func TestOwnAddress(t *testing.T) {
 	const own, ann = "Office@firm.example", "ann@firm.example"
-	const left = own + " is left out: it is the inbox's own address, which has the message already (if the relay knows another mailbox by it, say own_address: forward)"
+	const left = own + " is left out: it is the inbox's own address, which has the message already (if this address is another mailbox at the relay, set own_address: forward)"
 	a := Rule{Name: "a", To: []string{own}}
 	b := Rule{Name: "b", To: []string{ann}}
 	with := func(r Rule, w OwnAddress, goOn bool) Rule {

@@ -58,8 +58,8 @@ func (dirs Files) locate(path string) (dir, name string, err error) {
 			return dir, name, nil
 		}
 	}
-	return "", "", fmt.Errorf("file:%s is not used, because %s lies neither beside the configuration nor in a directory "+
-		"that secrets.files_in names; move the file, or add its directory there", path, real)
+	return "", "", fmt.Errorf("file:%s is not used, because %s is not in the directory of the configuration, "+
+		"and not in a directory of secrets.files_in; move the file, or add its directory there", path, real)
 }
 
 // followed is the absolute path without symbolic links. The last part of it need not exist.
