@@ -47,7 +47,7 @@ func (f *passwordFlags) get(a *app, address string) (string, error) {
 	case f.from != "":
 		return reference("--password-from", f.from)
 	case f.file != "":
-		if password, err = secret.Resolve("file:" + f.file); err != nil {
+		if password, err = secret.FromPath(f.file); err != nil {
 			return "", usage(fmt.Errorf("--password-file: %w", err))
 		}
 	case f.stdin:

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Files are the directories that file:PATH may lead to when it is not in the configuration itself:
@@ -30,7 +31,7 @@ func (dirs Files) Resolve(ref string) (string, error) {
 			return nil, err
 		}
 		defer func() { _ = root.Close() }()
-		return root.Open(name)
+		return regular(root.OpenFile(name, openFlags, 0))
 	})
 }
 
@@ -76,4 +77,25 @@ func followed(path string) (string, error) {
 		real = filepath.Join(real, filepath.Base(path))
 	}
 	return real, err
+}
+
+// openFlags open a pipe at once, too, and do not wait until somebody writes to it.
+const openFlags = os.O_RDONLY | syscall.O_NONBLOCK
+
+func openRegular(path string) (*os.File, error) { return regular(os.OpenFile(path, openFlags, 0)) }
+
+// regular refuses pipes and devices, whose end may never come. It gets the results of an open.
+func regular(f *os.File, err error) (*os.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		err = fmt.Errorf("%s is a pipe or a device; name a regular file", f.Name())
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
 }

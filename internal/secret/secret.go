@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// maxSize is the largest secret file, in octets. It ends the reading of files like /dev/zero.
+// maxSize is the largest secret, in octets.
 const maxSize = 64 << 10
 
 // String is a secret that prints, logs and marshals as [redacted]. string(s) is the secret itself.
@@ -67,6 +67,11 @@ func Resolve(ref string) (string, error) {
 	if !ok {
 		return ref, nil
 	}
+	return fromFile(path, func() (*os.File, error) { return openRegular(path) })
+}
+
+// FromPath is Resolve of file:PATH for a command that somebody waits for: PATH may be a pipe, too.
+func FromPath(path string) (string, error) {
 	return fromFile(path, func() (*os.File, error) { return os.Open(path) })
 }
 
@@ -94,11 +99,11 @@ func FromText(s string) (string, error) {
 	return cutLineEnd(strings.TrimPrefix(s, "\ufeff")), nil
 }
 
-// ReadPrivateFile reads a file that only its owner may read and write. For a file with other
+// ReadPrivateFile reads a regular file that only its owner may read and write. For a file with other
 // permissions, the error has the command that fixes them. On Windows, which has no such
 // permissions, every file is read.
 func ReadPrivateFile(path string) ([]byte, error) {
-	return readPrivate(path, func() (*os.File, error) { return os.Open(path) })
+	return readPrivate(path, func() (*os.File, error) { return openRegular(path) })
 }
 
 // CheckReaders returns an error when users other than its owner can access a file. The error has
