@@ -153,7 +153,7 @@ login, and a run says that it needs one.
   postrider inbox add desk@firm.example --host imap.firm.example
   postrider inbox add desk@firm.example --host imap.firm.example \
       --folder INBOX --folder Junk --start since:2026-01-31
-  pass show desk | postrider inbox add desk@firm.example \
+  pass show desk | head -n 1 | postrider inbox add desk@firm.example \
       --host imap.firm.example --password-stdin
   postrider inbox add office@firm.example --oauth microsoft`,
 		Args: takes(1, "the ADDR of the inbox"),

@@ -118,6 +118,9 @@ func (a *app) readPassword(address string) (string, error) {
 		return "", usage(fmt.Errorf("standard input is longer than %d KiB, which no password is", limit>>10))
 	}
 	password, err := secret.FromText(string(all))
+	if err == nil {
+		err = secret.OneLine(password)
+	}
 	if err != nil {
 		return "", usage(fmt.Errorf("the password on standard input %w", err))
 	}

@@ -21,11 +21,12 @@ func TestFirstKeepsValues(t *testing.T) {
 		strings.Repeat("long and with spaces ", 20),
 	}
 	for _, value := range odd {
-		f := First{Host: "relay.firm.example", Username: value, Password: value, From: "a@firm.example", To: "b@firm.example"}
+		password := strings.ReplaceAll(value, "\n", " ") // of which only one line is valid
+		f := First{Host: "relay.firm.example", Username: value, Password: password, From: "a@firm.example", To: "b@firm.example"}
 		c, err := f.Load(func(ref string) (string, error) { return ref, nil }, "postrider.yaml", variables())
 		if err != nil {
 			t.Errorf("username %q: %v", value, err)
-		} else if c.SMTP.Username != value || string(c.SMTP.Password) != value {
+		} else if c.SMTP.Username != value || string(c.SMTP.Password) != password {
 			t.Errorf("username %q is read as %q", value, c.SMTP.Username)
 		}
 	}

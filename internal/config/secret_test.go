@@ -28,6 +28,7 @@ func TestSecrets(t *testing.T) {
 		{"file beside", "file:pw", 0o644, "hunter2"},
 		{"file that is not there", "file:none", 0o644, "there is no file"},
 		{"file that others can read", "file:open", 0o644, "other users can access"},
+		{"two lines", `"hunter2\nlogin: u"`, 0o600, "smtp.password: has 2 lines, and must have one"},
 		{"empty", `""`, 0o600, "is empty"},
 		{"null", "", 0o600, "has no value"},
 		{"a list", "[hunter2]", 0o600, "has to be text, not a list"},

@@ -16,6 +16,8 @@ import (
 	"time"
 	"unicode"
 
+	"postrider/internal/secret"
+
 	"postrider/internal/address"
 	"postrider/internal/certs"
 	"postrider/internal/db"
@@ -113,6 +115,9 @@ func (r *reader) smtp(s *SMTP) {
 	// A key that looks missing may be misspelt or invalid, which has its own error.
 	if s.Auth != "oauth" && (s.Username == "") != (s.Password == "") && !r.hasError("smtp.password") && !r.unknown["smtp"] {
 		r.refuse("smtp.username", "and smtp.password go together; give both, or none for a relay without login")
+	}
+	if err := secret.OneLine(string(s.Password)); err != nil {
+		r.refuse("smtp.password", "%v", err)
 	}
 	if s.Security == "none" && s.Username != "" && !s.AllowPlaintext && !address.IsLoopback(s.Host) {
 		r.refuse("smtp.security", "none would send the password unencrypted; "+

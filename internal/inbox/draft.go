@@ -20,16 +20,17 @@ func (s *Store) Draft(ctx context.Context, in Inbox, password string) (Inbox, st
 	for _, name := range names {
 		in.Folders = append(in.Folders, Folder{Name: name, Active: true})
 	}
-	switch {
-	case password == "":
+	if password == "" {
 		return Inbox{}, "", &InvalidError{errEmpty}
+	}
+	if err := s.usable(password); err != nil {
+		return Inbox{}, "", &InvalidError{err}
+	}
+	switch {
 	case !secret.IsRef(password):
 		return in, password, nil
 	case strings.HasPrefix(password, secret.OAuth):
 		return in, "", nil
-	}
-	if err := s.checkRef(password); err != nil {
-		return Inbox{}, "", &InvalidError{err}
 	}
 	password, err = s.resolve(ctx, in, password)
 	return in, password, err

@@ -26,7 +26,7 @@ func TestDraft(t *testing.T) {
 		}
 	}
 	for password, says := range map[string]string{
-		"": "the password is empty", "file:/etc/hostname": "secrets.files_in", "env:POSTRIDER_TEST_UNSET": "is not set",
+		"": "the password is empty", "one\ntwo": "the password has 2 lines, and must have one", "file:/etc/hostname": "secrets.files_in", "env:POSTRIDER_TEST_UNSET": "is not set",
 	} {
 		_, _, err := b.Draft(b.ctx, in, password)
 		wantError(t, err, says)

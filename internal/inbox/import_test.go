@@ -117,6 +117,10 @@ func TestImportIsAllOrNothing(t *testing.T) {
 	wantError(t, err, "import inboxes: f.csv:8: ", "broken")
 	bad := append(entries(3), Entry{Where: "f.csv:9", Address: "nowhere"})
 	_, err = b.Import(b.ctx, bad, ImportOptions{})
+	two := entries(1)
+	two[0].Set.Password = ptr("one\ntwo")
+	_, lines := b.Import(b.ctx, two, ImportOptions{})
+	wantError(t, lines, "f.csv:2: the password has 2 lines, and must have one")
 	wantError(t, err, "f.csv:9: \"nowhere\" is not an address", "f.csv:9: host is", "f.csv:9: the password is missing")
 	if all, err := b.List(b.ctx, false); err != nil || len(all) != 1 || all[0].Description != "" {
 		t.Errorf("there are %d inboxes (%v), want the old one alone, as it was", len(all), err)

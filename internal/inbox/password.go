@@ -33,6 +33,10 @@ func (s *Store) resolve(ctx context.Context, in Inbox, ref string) (password str
 	if err != nil {
 		return "", fmt.Errorf("password of inbox %s: %w", in.Address, err)
 	}
+	if err := secret.OneLine(password); err != nil {
+		s.Commands.Forget(ref) // it may print another one next time
+		return "", fmt.Errorf("the password of inbox %s %w", in.Address, err)
+	}
 	return password, nil
 }
 
@@ -80,7 +84,7 @@ func (s *Store) seal(tx *gorm.DB, in Inbox, password string) (secret.String, err
 	if password == "" {
 		return "", &InvalidError{errEmpty}
 	}
-	if err := s.checkRef(password); err != nil {
+	if err := s.usable(password); err != nil {
 		return "", &InvalidError{err}
 	}
 	var others int64
@@ -98,8 +102,11 @@ func (s *Store) seal(tx *gorm.DB, in Inbox, password string) (secret.String, err
 	return secret.String(box), err
 }
 
-// checkRef returns an error for a reference that can never have a value.
-func (s *Store) checkRef(password string) error {
+// usable returns an error for a password, or a reference, that can never work.
+func (s *Store) usable(password string) error {
+	if err := secret.OneLine(password); err != nil && !secret.IsRef(password) {
+		return fmt.Errorf("the password %w", err)
+	}
 	if secret.IsCommand(password) {
 		return secret.CheckCommand(password)
 	}

@@ -76,6 +76,11 @@ func TestPasswordByReference(t *testing.T) {
 	}
 	_, err := b.Password(b.ctx, b.get(in.Address))
 	wantError(t, err, "a@x.org", "POSTRIDER_TEST_NO_SUCH")
+	t.Setenv("POSTRIDER_TEST_NO_SUCH", "sesame\nlogin: a")
+	_, err = b.Password(b.ctx, b.get(in.Address))
+	wantError(t, err, "the password of inbox a@x.org has 2 lines, and must have one", "head -n 1")
+	_, err = b.Set(b.ctx, in.Address, Changes{Password: ptr("sesame\nlogin: a")})
+	wantError(t, err, "the password has 2 lines")
 	elsewhere := New(b.db, b.sealer, t.TempDir())
 	_, err = elsewhere.Password(b.ctx, b.get("fil@x.org"))
 	wantError(t, err, "fil@x.org", "secrets.files_in")

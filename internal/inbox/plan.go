@@ -245,8 +245,6 @@ func (s *Store) checkPassword(password *string, o ImportOptions) error {
 		return fmt.Errorf("the password is %s without a name; write env:NAME, file:PATH or oauth:NAME", *p)
 	case oauth && o.KnowsApp != nil:
 		return o.KnowsApp(app)
-	case secret.IsRef(*p):
-		return s.checkRef(*p)
 	}
-	return nil
+	return s.usable(*p)
 }

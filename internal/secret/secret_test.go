@@ -40,6 +40,15 @@ func TestStringIsNeverShown(t *testing.T) {
 	}
 }
 
+func TestOneLine(t *testing.T) {
+	for s, want := range map[string]int{"": 1, "one": 1, "one\n": 2, "one\r\ntwo\rthree": 3} {
+		err := OneLine(s)
+		if (err == nil) != (want == 1) || err != nil && !strings.HasPrefix(err.Error(), fmt.Sprintf("has %d lines, and must have one", want)) {
+			t.Errorf("%q: got %v, want %d lines", s, err, want)
+		}
+	}
+}
+
 func TestResolve(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string, mode os.FileMode) string {

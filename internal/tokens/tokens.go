@@ -28,6 +28,7 @@ import (
 	"postrider/internal/db"
 	"postrider/internal/inbox"
 	"postrider/internal/oauth"
+	"postrider/internal/secret"
 	"postrider/internal/text"
 )
 
@@ -308,6 +309,9 @@ func (s *Store) help(ctx context.Context, a Account, refused string) (string, er
 	out, err := s.Helper(ctx, command)
 	if err != nil {
 		return "", fmt.Errorf("oauth.%s.token_command: %w", a.App.Name, err)
+	}
+	if err := secret.OneLine(out); err != nil {
+		return "", fmt.Errorf("oauth.%s.token_command: the token %w", a.App.Name, err)
 	}
 	return out, nil
 }

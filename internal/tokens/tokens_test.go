@@ -430,5 +430,9 @@ func TestHelper(t *testing.T) {
 		b.Helper = func(_ context.Context, command []string) (string, error) { return strings.Join(command, "+"), nil }
 		b.acct.App = &oauth.App{Name: "oama", Command: []string{"oama", "access", "{account}"}}
 		b.want("oama+access+ann@firm.example", "")
+		b.Helper = func(context.Context, []string) (string, error) { return "token\nlogin: ann", nil }
+		if _, err := b.Access(t.Context(), b.acct, ""); err == nil || !strings.Contains(err.Error(), "oauth.oama.token_command: the token has 2 lines") {
+			t.Errorf("got %v for a token with two lines, want an error that says so", err)
+		}
 	})
 }
