@@ -155,21 +155,23 @@ func (a Account) address(given string) (string, error) {
 	switch {
 	case given != "":
 		return given, nil
-	case strings.Contains(a.Username, "@"):
-		return a.Username, nil
 	case a.Username == "":
 		return "", fmt.Errorf("there is no user for %s; add it to the file", a.Host)
 	}
-	return "", fmt.Errorf("the user %q of %s is not an address; say which address it has: --address %[1]s=%[3]s",
-		a.Username, a.Host, guess(a.Username, a.Host))
+	if _, err := inbox.ParseAddress(a.Username); err == nil {
+		return a.Username, nil
+	}
+	return "", fmt.Errorf("the user %q of %s is not an address; say which address it has: --address %s",
+		a.Username, a.Host, text.Arg(a.Username+"="+guess(a.Username, a.Host)))
 }
 
-// guess is an address that the user may have, as an example.
+// guess is an address that the user may have, as an example. The user may be like DOMAIN\USER.
 func guess(user, host string) string {
 	first, domain, _ := strings.Cut(host, ".")
 	if !slices.Contains([]string{"imap", "imaps", "mail", "mx"}, first) || domain == "" {
 		domain = host
 	}
+	user, _, _ = strings.Cut(user[strings.LastIndexAny(user, `\/`)+1:], "@")
 	return user + "@" + domain
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"postrider/internal/inbox"
+	"postrider/internal/text"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -219,6 +220,12 @@ func TestEntries(t *testing.T) {
 		{"given", account("h.example", "a"), map[string]string{"a": "a@x.example"}, "a@x.example"},
 		{"given for the server", account("h.example", "a"), map[string]string{"a@h.example": "b@x.example"}, "b@x.example"},
 		{"not given", account("imap.h.example", "a"), nil, `the user "a" of imap.h.example is not an address; say which address it has: --address a=a@h.example`},
+		{
+			"of a domain", account("imap.h.example", `FIRM\a`), nil,
+			`--address ` + text.Arg(`FIRM\a=a@h.example`),
+		},
+		{"of a shared mailbox", account("h.example", `info@h.example\a`), nil, `is not an address; say which address it has: --address ` + text.Arg(`info@h.example\a=a@h.example`)},
+		{"no domain", account("h.example", "a@"), nil, "--address a@=a@h.example"},
 		{"no user", account("h.example", ""), nil, "there is no user for h.example"},
 		{"not UTF-8", account("h.example", "a\xff"), nil, "not UTF-8"},
 		{"misspelt", account("h.example", "a@h.example"), map[string]string{"b": "b@x.example"}, "--address b=b@x.example: no account has that user"},
