@@ -118,12 +118,22 @@ func literal(password string) (string, error) {
 	return password, nil
 }
 
-// Entries makes an entry for each account. The address of an inbox is the username when that is an
+// login is what has one inbox, however many accounts watch its folders.
+type login struct {
+	host               string
+	port               int
+	security           inbox.Security
+	username, password string
+	skipped            bool
+}
+
+// Entries makes an entry for each login, with the folders of all accounts that have it. The address of an inbox is the username when that is an
 // address. Else addresses has it, by USER, or by USER@HOST where several servers have that user.
 // app is the application for accounts that log in with OAuth2; empty for none.
 func Entries(accounts []Account, addresses map[string]string, app string) ([]inbox.Entry, error) {
 	used := map[string]bool{}
 	var entries []inbox.Entry
+	at := map[login]int{} // in entries
 	for _, a := range accounts {
 		e := inbox.Entry{Where: a.Where, Fault: errors.Join(a.Fault, a.useApp(app))}
 		if text := a.Host + a.Username + strings.Join(a.Folders, ""); e.Fault == nil && !utf8.ValidString(text) {
@@ -140,6 +150,12 @@ func Entries(accounts []Account, addresses map[string]string, app string) ([]inb
 			if active := !a.Skipped; !active {
 				e.Active = &active
 			}
+			of := login{a.Host, *e.Set.Port, a.Security, a.Username, a.Password, a.Skipped}
+			if i, ok := at[of]; ok {
+				entries[i].Set.Folders = slices.Concat(entries[i].Set.Folders, e.Set.Folders)
+				continue
+			}
+			at[of] = len(entries)
 		}
 		entries = append(entries, e)
 	}

@@ -242,6 +242,14 @@ func TestEntries(t *testing.T) {
 			}
 		})
 	}
+	login := Account{Where: "rc:1", Host: "h", Security: inbox.TLS, Username: "a@x.example", Password: "x"}
+	other, second, third := login, login, login
+	second.Where, second.Port, second.Folders = "rc:2", 993, []string{"Junk", "INBOX"}
+	third.Folders, other.Password = []string{"Sent"}, "y"
+	merged, err := Entries([]Account{login, second, other, third}, nil, "")
+	if err != nil || len(merged) != 2 || fmt.Sprint(merged[0].Where, merged[0].Set.Folders) != "rc:1[INBOX Junk INBOX Sent]" {
+		t.Errorf("the entries are %+v (%v), want one for the login with all folders, and one with another password", merged, err)
+	}
 	e, err := Entries([]Account{{Where: "rc:1", Host: "h", Security: inbox.STARTTLS, Username: "a@x.example"}}, nil, "corp")
 	if err != nil || *e[0].Set.Port != 143 || fmt.Sprint(e[0].Set.Folders) != "[INBOX]" {
 		t.Errorf("the entry is %+v (%v), want port 143 and the folder INBOX, whatever an existing inbox has", e, err)
