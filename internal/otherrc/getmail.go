@@ -112,6 +112,10 @@ var certificates = map[string]string{
 	"ca_certs": ownTLS, "ssl_fingerprints": ownTLS, "ssl_cert_hostname": ownTLS, "certfile": ownClient, "keyfile": ownClient,
 }
 
+// defaults is the section whose keys all other sections have, unless they have their own (Python's
+// configparser).
+const defaults = "DEFAULT"
+
 // noteKeys notes what postrider does not do, or does differently.
 func noteKeys(sections []section, notes *noteList) {
 	for _, s := range sections {
@@ -128,6 +132,13 @@ func noteKeys(sections []section, notes *noteList) {
 			}
 		case "options":
 			for _, key := range s.keys {
+				noteOption(key, notes)
+			}
+		case defaults:
+			for _, key := range s.keys {
+				if why := certificates[key.name]; why != "" {
+					notes.add(key.line, "%s is not taken: %s", key.name, why)
+				}
 				noteOption(key, notes)
 			}
 		case "destination":
@@ -207,10 +218,12 @@ func readSections(src string, notes *noteList) (retriever map[string]value, all 
 	}
 	end()
 	retriever = map[string]value{}
-	for _, s := range all {
-		for _, key := range s.keys {
-			if s.name == "retriever" {
-				retriever[key.name] = key.value
+	for _, name := range []string{defaults, "retriever"} {
+		for _, s := range all {
+			for _, key := range s.keys {
+				if s.name == name {
+					retriever[key.name] = key.value
+				}
 			}
 		}
 	}

@@ -55,11 +55,12 @@ func Read(format, name string, in io.Reader) (accounts []Account, notes []string
 		return nil, nil, fmt.Errorf("%s: is not UTF-8 (perhaps Latin-1); save it as UTF-8", name)
 	}
 	list := &noteList{name: name, lines: map[string][]int{}}
+	content := strings.TrimPrefix(string(src), "\ufeff") // a byte order mark
 	switch format {
 	case "fetchmailrc":
-		accounts, err = fetchmail(string(src), list)
+		accounts, err = fetchmail(content, list)
 	case "getmailrc":
-		accounts, err = getmail(string(src), list)
+		accounts, err = getmail(content, list)
 	default:
 		err = fmt.Errorf("the format is %q; use %s", format, strings.Join(Formats, " or "))
 	}

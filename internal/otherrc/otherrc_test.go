@@ -156,6 +156,20 @@ func TestRead(t *testing.T) {
 				"note: rc:6: ca_certs is not taken: postrider checks certificates always; for one of your own: `inbox set --ca-file` or `--tls-fingerprint`\n" +
 				"note: rc:7: keyfile is not taken: for a client certificate: `inbox set --client-cert`\n",
 		},
+		{
+			"defaults of getmail", "getmailrc", "[retriever]\ntype=SimpleIMAPSSLRetriever\nserver=h\nusername=a\npassword=x\n[DEFAULT]\nserver=g\nport=1993\ndelete=true\nca_certs=ca.pem\npath=/bin/x\n",
+			`rc:2: "h" port 1993 tls user "a" password "x" folders [] skipped false` + "\n" +
+				"note: rc:9: delete: getmail deletes mail on the server; postrider leaves it there\n" +
+				"note: rc:10: ca_certs is not taken: postrider checks certificates always; for one of your own: `inbox set --ca-file` or `--tls-fingerprint`\n",
+		},
+		{
+			"a byte order mark", "getmailrc", "\ufeff[retriever]\ntype=SimpleIMAPSSLRetriever\nserver=h\nusername=a\npassword=x\n",
+			`rc:2: "h" port 0 tls user "a" password "x" folders [] skipped false` + "\n",
+		},
+		{
+			"a byte order mark of fetchmail", "fetchmailrc", "\ufeffpoll h proto imap user a pass x ssl\n",
+			`rc:1: "h" port 0 tls user "a" password "x" folders [] skipped false` + "\n",
+		},
 		{"Latin-1", "getmailrc", "\xe4", "error: rc: is not UTF-8 (perhaps Latin-1); save it as UTF-8\n"},
 		{"too large", "fetchmailrc", strings.Repeat("#", maxFile+1), "error: rc: is larger than 1 MiB; split it into several files\n"},
 		{"unknown", "mbsyncrc", "", "error: the format is \"mbsyncrc\"; use fetchmailrc or getmailrc\n"},
