@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 	"time"
 
@@ -31,14 +32,17 @@ func Of(cert *x509.Certificate) Fingerprint {
 	return Fingerprint(algorithm + hex.EncodeToString(sum[:]))
 }
 
-// ParseFingerprint reads sha256:HEX, in upper or lower case and with or without colons.
+// named is what may stand before the digits: ours, and what openssl prints.
+var named = regexp.MustCompile(`^(sha256:|sha256 fingerprint=)`)
+
+// ParseFingerprint reads sha256:HEX, sha256 Fingerprint=HEX or HEX, in upper or lower case and with
+// or without colons.
 func ParseFingerprint(s string) (Fingerprint, error) {
 	if s = strings.ToLower(strings.TrimSpace(s)); s == "" {
 		return "", nil
 	}
-	digits, ok := strings.CutPrefix(s, algorithm)
-	digits = strings.ReplaceAll(digits, ":", "")
-	if sum, err := hex.DecodeString(digits); !ok || err != nil || len(sum) != sha256.Size {
+	digits := strings.ReplaceAll(named.ReplaceAllString(s, ""), ":", "")
+	if sum, err := hex.DecodeString(digits); err != nil || len(sum) != sha256.Size {
 		return "", errors.New("is not sha256: and 64 hex digits; see it with: openssl x509 -noout -fingerprint -sha256 -in CERTIFICATE")
 	}
 	return Fingerprint(algorithm + digits), nil

@@ -24,8 +24,11 @@ func TestParseFingerprint(t *testing.T) {
 	}{
 		{"none", "", "", false},
 		{"as we print it", "sha256:" + hex, certs.Fingerprint("sha256:" + hex), false},
-		{"as openssl prints it", " SHA256:" + strings.TrimSuffix(strings.Repeat("0A:", 32), ":"), certs.Fingerprint("sha256:" + hex), false},
-		{"without the algorithm", hex, "", true},
+		{"upper case and colons", " SHA256:" + strings.TrimSuffix(strings.Repeat("0A:", 32), ":"), certs.Fingerprint("sha256:" + hex), false},
+		{"as openssl 3 prints it", "sha256 Fingerprint=" + strings.TrimSuffix(strings.Repeat("0A:", 32), ":") + "\n", certs.Fingerprint("sha256:" + hex), false},
+		{"as openssl 1 prints it", "SHA256 Fingerprint=" + strings.TrimSuffix(strings.Repeat("0A:", 32), ":"), certs.Fingerprint("sha256:" + hex), false},
+		{"without the algorithm", hex, certs.Fingerprint("sha256:" + hex), false},
+		{"openssl with another algorithm", "sha1 Fingerprint=" + hex, "", true},
 		{"another algorithm", "sha512:" + hex, "", true},
 		{"too short", "sha256:" + hex[2:], "", true},
 		{"too long", "sha256:" + hex + "0a", "", true},
