@@ -286,7 +286,7 @@ func TestReadCSVFaults(t *testing.T) {
 		{"no columns at all", ",,\n", []string{"p.csv:1: the first line must name the columns, out of name,email"}},
 		{
 			"more than the columns", "sep=,\nname,email,\nBert,b@x.example,yes\n",
-			[]string{"p.csv:3: the number of fields is 3, but the first line has 2"},
+			[]string{`p.csv:3: the number of fields is 3, but the first line has 2; put text that holds a separator "in quotes"`},
 		},
 		{"no names", "email\n", []string{"p.csv:1: the column name is missing"}},
 		{
@@ -304,7 +304,7 @@ func TestReadCSVFaults(t *testing.T) {
 				`p.csv:5: email: "nowhere" is not an address; write it like name@domain.example`,
 				`p.csv:5: the keyword "x" is too short to be looked for`,
 				`p.csv:6: active is "perhaps"; write yes or no`,
-				"p.csv:7: the number of fields is 1, but the first line has 4",
+				"p.csv:7: the number of fields is 1, but the first line has 4; if the empty ones at the end are left out, write their separators",
 				`p.csv:8: 2 contacts have the name "Ann"; add the email address of the one that you mean`,
 				"p.csv:10: Fay <F@X.example> appears before, in p.csv:9; remove one of the two",
 				"p.csv:11: is not valid CSV:",

@@ -199,7 +199,12 @@ var words = regexp.MustCompile(`^[a-z _-]*$`)
 func (f *file) line(line int, record []string) Line {
 	l := Line{Where: f.at(line)}
 	width := len(f.found)
-	if len(record) < width || strings.TrimSpace(strings.Join(record[width:], "")) != "" {
+	if len(record) < width {
+		l.Fault = fmt.Errorf("the number of fields is %d, but the first line has %d; if the empty ones at the end are left out, "+
+			"write their separators", len(record), width)
+		return l
+	}
+	if strings.TrimSpace(strings.Join(record[width:], "")) != "" {
 		l.Fault = fmt.Errorf("the number of fields is %d, but the first line has %d; "+
 			"put text that holds a separator \"in quotes\"", len(record), width)
 		return l
