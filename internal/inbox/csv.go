@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,8 +69,8 @@ func entry(l csvfile.Line) Entry {
 		if v == nil || strings.TrimSpace(*v) == "" {
 			return nil
 		}
-		if column != "folders" && column != "password" || secret.IsRef(*v) {
-			*v = strings.TrimSpace(*v)
+		if trimmed := strings.TrimSpace(*v); column != "folders" && column != "password" || secret.IsRef(trimmed) {
+			*v = trimmed
 		}
 		return v
 	}
@@ -115,8 +116,19 @@ func entry(l csvfile.Line) Entry {
 			*path, faults = abs, append(faults, err)
 		}
 	}
-	e.Fault = errors.Join(append(faults, absolute(e.Set.Password))...)
+	e.Fault = errors.Join(append(faults, misspelt(e.Set.Password), absolute(e.Set.Password))...)
 	return e
+}
+
+var place = regexp.MustCompile(`(?i)^\s*(env|file|command|oauth):`)
+
+// misspelt refuses the place of a password in upper case, which would be stored as a password.
+func misspelt(password *string) error {
+	if password == nil || secret.IsRef(*password) || !place.MatchString(*password) {
+		return nil
+	}
+	return fmt.Errorf("the password begins with %s; write the place of a password in lower case, and set a password that begins so with --password-stdin",
+		strings.TrimSpace(place.FindString(*password)))
 }
 
 // absolute makes the path of file:PATH absolute, because cron runs in another directory.

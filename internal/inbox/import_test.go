@@ -207,6 +207,26 @@ func TestExportIsImported(t *testing.T) {
 	}
 }
 
+// TestCSVPassword: the place of a password is never stored as a password.
+func TestCSVPassword(t *testing.T) {
+	for field, want := range map[string]string{
+		`" env:DESK "`: "env:DESK", "\t\u00a0oauth:corp": "oauth:corp", `" se same "`: " se same ", "myfile:x": "myfile:x",
+		"ENV:s3cret": "the password begins with ENV:; write the place", `" Command:s3cret"`: "the password begins with Command:; write the place",
+	} {
+		list, err := ReadCSV("f.csv", strings.NewReader("address,password\na@x.example,"+field+"\n"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := *list[0].Set.Password
+		if list[0].Fault != nil {
+			got = list[0].Fault.Error()
+		}
+		if !strings.HasPrefix(got, want) || list[0].Fault != nil && strings.Contains(got, "s3cret") || list[0].Fault == nil && got != want {
+			t.Errorf("%s: got %q, want %q", field, got, want)
+		}
+	}
+}
+
 // TestUnstored: what an import would store can log in before it is stored.
 func TestUnstored(t *testing.T) {
 	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
