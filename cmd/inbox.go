@@ -236,8 +236,9 @@ list: other folders are no longer watched, but keep their registry and their
 cursor. What still waits in them is forwarded; if such a folder was deleted on
 the server, its tasks end as skipped (vanished). --start is for folders that
 were never scanned. The password is kept when host, port, security or username
-changes; give a password flag to change it. --label tenant=acme sets that label
-and --label tenant= removes it; other labels stay.
+changes; give a password flag to change it. With OAuth2 that needs a new login.
+--label tenant=acme sets that label and --label tenant= removes it; other labels
+stay.
 
 set does not log in: to test the inbox, postrider inbox check ADDR. It prints a
 note if the file or variable of --password-from cannot be read now.
@@ -284,7 +285,11 @@ func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Change
 				_, _ = fmt.Fprintf(a.err, "note: folder %q has a cursor already, and --start does not move it; to move it back, see `postrider inbox rewind --help`\n", f.Name)
 			}
 		}
-		if password.oauth != "" {
+		needed, err := s.logins(ctx)
+		if err != nil {
+			return err
+		}
+		if password.oauth != "" || needed[in.ID] != "" { // a login is for one server and username
 			return a.tellLogin(s, "Changed", in)
 		}
 		if password.from != "" && !secret.IsCommand(p) { // a command is asked at the login only
