@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -77,7 +78,43 @@ func TestLoginsThatFail(t *testing.T) {
 	}
 }
 
-// withFakeProvider is a configuration with two applications of a provider that answers like this.
+// TestTokenForAll: inboxes that are not stored yet use the one token of an application that acts for
+// itself, too.
+func TestTokenForAll(t *testing.T) {
+	var asked atomic.Int32
+	file := withFakeProvider(t, http.NotFound, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"access_token":"for all","token_type":"Bearer","expires_in":3600}`)
+	})
+	add := []string{"inbox", "add", "office@firm.example", "--host", "127.0.0.1", "--security", "none", "--oauth", "robots", "--no-check"}
+	if exit, stderr := runOn(t, file, add...); exit != exitOK {
+		t.Fatal(stderr)
+	}
+	a := &app{config: file, err: io.Discard, env: func(string) (string, bool) { return "", false }}
+	err := a.with(t.Context(), func(s *services) error {
+		in, err := s.inboxes.Get(t.Context(), "office@firm.example")
+		if err != nil {
+			return err
+		}
+		in.ID = 0
+		for range 2 {
+			_, token, err := s.credentials(t.Context(), in)
+			if err != nil {
+				return err
+			}
+			if access, err := token(t.Context(), ""); err != nil || access != "for all" {
+				t.Errorf("the token is %q (%v), want that of the provider", access, err)
+			}
+		}
+		return nil
+	})
+	if err != nil || asked.Load() != 1 {
+		t.Errorf("the provider was asked %d times (%v), want once", asked.Load(), err)
+	}
+}
+
+// withFakeProvider is a configuration with three applications of a provider that answers like this.
 func withFakeProvider(t *testing.T, device, token http.HandlerFunc) (file string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -97,6 +134,7 @@ forward: {from: forwarder@firm.example}
 oauth:
   devices: {issuer: %[1]q, client_id: postrider}
   browsers: {issuer: %[1]q, client_id: postrider, flow: browser}
+  robots: {issuer: %[1]q, client_id: postrider, client_secret: sesame, flow: application}
 routes: [{name: all, match: {}, to: [intake@firm.example]}]
 `, server.URL)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

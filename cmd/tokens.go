@@ -25,7 +25,7 @@ func (s *services) credentials(ctx context.Context, in inbox.Inbox) (password st
 		}
 		return password, nil, err
 	}
-	if in.ID == 0 { // it is not stored yet
+	if in.ID == 0 && acct.App.Way() != oauth.Application { // it is not stored yet, and has a token of its own
 		access, err := s.tokens.Try(ctx, *acct)
 		return "", only(access), err
 	}
