@@ -142,7 +142,7 @@ func (a *app) notes(what string, texts []string) error {
 // checkStored checks the database and the inboxes in it.
 func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.Table, opts checkOptions) ([]finding, error) {
 	stored := finding{what: "database"}
-	var all []inbox.Inbox
+	var all, active []inbox.Inbox
 	var readable, unknown []string
 	s, err := a.open(ctx)
 	if err == nil {
@@ -153,6 +153,9 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 		}
 		if err = s.db.Writable(ctx); err == nil {
 			all, err = s.inboxes.Chosen(ctx, opts.chosen.Selection)
+		}
+		if err == nil {
+			active, err = s.activeInboxes(ctx)
 		}
 		if err == nil {
 			unknown, err = s.unknownNames(ctx)
@@ -172,9 +175,9 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 	boxes := slices.DeleteFunc(slices.Clone(all), func(in inbox.Inbox) bool { return !in.Active })
 	if len(boxes) == 0 {
 		err = a.report(finding{what: "inboxes", note: true, text: noneActive(len(all))})
-	} else if found, err = s.checkInboxes(ctx, boxes); err == nil {
+	} else if found, err = s.checkInboxes(ctx, boxes, active); err == nil {
 		notes := func(in inbox.Inbox) []string {
-			return table.InboxNotes(cfg.After.Rule(), in.Address, in.Labels.Texts()...)
+			return append(table.InboxNotes(cfg.After.Rule(), in.Address, in.Labels.Texts()...), s.shared(in, active)...)
 		}
 		err = a.reportInboxes(opts.overview, notes, boxes, found, len(all)-len(boxes))
 	}
@@ -234,12 +237,9 @@ func activate(all int) string {
 }
 
 // checkInboxes logs in to several inboxes at once, but not to more than one server accepts.
-func (s *services) checkInboxes(ctx context.Context, boxes []inbox.Inbox) ([]finding, error) {
+// active are all that are.
+func (s *services) checkInboxes(ctx context.Context, boxes, active []inbox.Inbox) ([]finding, error) {
 	d, err := s.dialer()
-	if err != nil {
-		return nil, err
-	}
-	active, err := s.activeInboxes(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -214,6 +214,9 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how ad
 		if in, err = s.inboxes.Add(ctx, in, password); err != nil {
 			return err
 		}
+		if err := a.noteShared(ctx, s, in); err != nil {
+			return err
+		}
 		switch {
 		case login != nil:
 			if err := s.storeLogin(ctx, in, *login, how.login.account); err != nil {

@@ -113,6 +113,15 @@ func (a *app) inboxImport(ctx context.Context, names []string, opts inboxImportO
 				return noneImported(err)
 			}
 		}
+		var planned []inbox.Inbox
+		for _, p := range plans {
+			if p.String() != "" {
+				planned = append(planned, p.New)
+			}
+		}
+		if err := a.noteShared(ctx, s, planned...); err != nil {
+			return err
+		}
 		if opts.dryRun || lines == "" {
 			return nil
 		}
@@ -158,7 +167,11 @@ func (a *app) checkPlanned(ctx context.Context, s *services, plans []inbox.Plann
 		in.ID = 0 // these settings are not stored
 		boxes = append(boxes, in)
 	}
-	found, err := s.checkInboxes(ctx, boxes)
+	active, err := s.activeInboxes(ctx)
+	if err != nil {
+		return err
+	}
+	found, err := s.checkInboxes(ctx, boxes, active)
 	if err != nil {
 		return err
 	}

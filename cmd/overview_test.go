@@ -35,7 +35,7 @@ func newManyInboxes(t *testing.T) string {
 	t.Cleanup(sink.Close)
 	dir := t.TempDir()
 	config := fmt.Sprintf("smtp: {host: 127.0.0.1, port: %d, security: none}\nforward: {from: forwarder@firm.example}\n"+
-		"routes: [{name: all, match: {}, to: [intake@firm.example]}]\n", sink.Port())
+		"dedupe: all # no notes about the login that they share\nroutes: [{name: all, match: {}, to: [intake@firm.example]}]\n", sink.Port())
 	check(os.WriteFile(filepath.Join(dir, "postrider.yaml"), []byte(config), 0o600))
 	d, err := db.Open(t.Context(), db.Config{Driver: db.SQLite, Path: filepath.Join(dir, "postrider.db")})
 	check(err)
