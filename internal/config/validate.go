@@ -16,12 +16,11 @@ import (
 	"time"
 	"unicode"
 
-	"postrider/internal/secret"
-
 	"postrider/internal/address"
 	"postrider/internal/certs"
 	"postrider/internal/db"
 	"postrider/internal/route"
+	"postrider/internal/secret"
 	"postrider/internal/text"
 )
 
