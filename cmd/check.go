@@ -189,8 +189,11 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 }
 
 // isNew reports whether no inbox was ever stored, so that there need not be a database file: what
-// stores the first one makes the key file.
+// stores the first one makes the key file. With bounces.inbox there has to be one.
 func isNew(cfg *config.Config) bool {
+	if cfg.Bounces.Inbox != "" {
+		return false
+	}
 	_, err := os.Stat(cfg.Secrets.KeyFile)
 	return errors.Is(err, fs.ErrNotExist)
 }
