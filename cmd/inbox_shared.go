@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"postrider/internal/inbox"
 	"postrider/internal/tasks"
@@ -32,7 +33,7 @@ func (a *app) noteShared(ctx context.Context, s *services, changed ...inbox.Inbo
 	stored = slices.DeleteFunc(stored, func(in inbox.Inbox) bool { return changes[in.Address] })
 	byLogin := map[string][]inbox.Inbox{}
 	for i, in := range slices.Concat(stored, changed) {
-		login := in.HostPort() + " " + in.Username
+		login := strings.ToLower(in.HostPort()) + " " + in.Username
 		if i >= len(stored) {
 			for _, note := range s.shared(in, byLogin[login]) {
 				_, _ = fmt.Fprintf(a.err, "note: inbox %s: %s\n", in.Address, text.Line(note))

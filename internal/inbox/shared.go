@@ -7,12 +7,14 @@ import (
 )
 
 // Shared says which active inboxes of the list read a folder that in reads, too: by the same
-// username at the same host and port. Each forwards what arrives there. The first one is named, and
+// username at the same host (in any case) and port. Each forwards what arrives there. The first one is named, and
 // the others are counted.
 func (in Inbox) Shared(list []Inbox) (notes []string) {
 	more := 0
-	for _, other := range list {
-		if other.Address == in.Address || !in.Active || !other.Active || other.HostPort() != in.HostPort() || other.Username != in.Username {
+	for i := range list {
+		other := &list[i] // a check compares each inbox with each
+		if other.Username != in.Username || other.Port != in.Port || !strings.EqualFold(other.Host, in.Host) ||
+			other.Address == in.Address || !in.Active || !other.Active {
 			continue
 		}
 		var both []string

@@ -20,6 +20,7 @@ func TestShared(t *testing.T) {
 		"itself":           {in, nil},
 		"both folders":     {other(func(*Inbox) {}), []string{`inbox b@x.example reads "INBOX", "Junk" of ann at h.example, too: each of the two forwards what arrives there`}},
 		"one folder":       {other(func(o *Inbox) { o.Folders[0].Name = "Sent" }), []string{`inbox b@x.example reads "Junk" of ann at h.example, too: each of the two forwards what arrives there`}},
+		"another case":     {other(func(o *Inbox) { o.Host = "H.Example" }), []string{`inbox b@x.example reads "INBOX", "Junk" of ann at h.example, too: each of the two forwards what arrives there`}},
 		"other folders":    {other(func(o *Inbox) { o.Folders[0].Name, o.Folders[1].Active = "Sent", false }), nil},
 		"another host":     {other(func(o *Inbox) { o.Host = "i.example" }), nil},
 		"another port":     {other(func(o *Inbox) { o.Port = 1143 }), nil},
