@@ -121,7 +121,7 @@ func literal(password string) (string, error) {
 
 // login is what has one inbox, however many accounts watch its folders.
 type login struct {
-	host               string
+	host               string // in lower case
 	port               int
 	security           inbox.Security
 	username, password string
@@ -152,7 +152,7 @@ func Entries(accounts []Account, addresses map[string]string, app string) ([]inb
 			if active := !a.Skipped; !active {
 				e.Active = &active
 			}
-			of := login{a.Host, *e.Set.Port, a.Security, a.Username, a.Password, a.Skipped}
+			of := login{strings.ToLower(a.Host), *e.Set.Port, a.Security, a.Username, a.Password, a.Skipped}
 			if i, ok := at[of]; ok {
 				entries[i].Set.Folders = slices.Concat(entries[i].Set.Folders, e.Set.Folders)
 				continue

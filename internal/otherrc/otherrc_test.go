@@ -259,7 +259,7 @@ func TestEntries(t *testing.T) {
 	login := Account{Where: "rc:1", Host: "h", Security: inbox.TLS, Username: "a@x.example", Password: "x"}
 	other, second, third := login, login, login
 	second.Where, second.Port, second.Folders = "rc:2", 993, []string{"Junk", "INBOX"}
-	third.Folders, other.Password = []string{"Sent"}, "y"
+	third.Host, third.Folders, other.Password = "H", []string{"Sent"}, "y"
 	merged, err := Entries([]Account{login, second, other, third}, nil, "")
 	if err != nil || len(merged) != 2 || fmt.Sprint(merged[0].Where, merged[0].Set.Folders) != "rc:1[INBOX Junk INBOX Sent]" {
 		t.Errorf("the entries are %+v (%v), want one for the login with all folders, and one with another password", merged, err)
