@@ -34,8 +34,9 @@ as in ` + "`postrider run`" + `: both may run at the same time, on one host or o
 One of them scans an inbox, and all of them forward what is due.
 
 When a server, the relay or the database fails, watch stays up, logs it once,
-and tries again with growing pauses. If the database is away when watch starts,
-it ends with 1 at once; let systemd start it again (Restart=always).
+and tries again with growing pauses. If the database cannot be reached when
+watch starts, it exits with 1 at once; let systemd start it again
+(Restart=always).
 
 It reads the configuration again on SIGHUP, within 4 seconds after the file
 changes, and within a minute after contacts change (postrider contact). While
