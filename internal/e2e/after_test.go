@@ -504,6 +504,7 @@ func (w *world) killWhere(proxy *testserver.CutProxy, at finder, meanwhile func(
 		_ = p.cmd.Process.Kill()
 		killed = true
 	case <-p.over:
+		proxy.Watch(nil) // or what meanwhile does could come there, and wait for its own end
 		meanwhile()
 	}
 	p.wait()
