@@ -214,15 +214,15 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how ad
 		if in, err = s.inboxes.Add(ctx, in, password); err != nil {
 			return err
 		}
-		if err := a.noteShared(ctx, s, in); err != nil {
-			return err
-		}
-		switch {
-		case login != nil:
+		if login != nil {
 			if err := s.storeLogin(ctx, in, *login, how.login.account); err != nil {
 				return err
 			}
-		case f.password.oauth != "" && how.noCheck:
+		}
+		if err := a.noteShared(ctx, s, in); err != nil {
+			return err
+		}
+		if f.password.oauth != "" && how.noCheck {
 			return a.tellLogin(s, "Added", in)
 		}
 		return a.tell("Added %s. %s\n", in.Address, next)

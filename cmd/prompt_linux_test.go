@@ -46,8 +46,6 @@ func openPTY() (tty, person *os.File, err error) {
 	return tty, person, err
 }
 
-func init() { programs["terminal"] = func() { os.Exit(atPTY(os.Args[1:])) } }
-
 // atPTY is the program "terminal" of scripts. It runs another one whose standard output is a terminal, and
 // prints all of what that shows.
 func atPTY(args []string) int {

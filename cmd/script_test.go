@@ -30,11 +30,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(testserver.M{TestingM: m}, programs)
+	testscript.Main(testserver.M{TestingM: m}, map[string]func(){
+		"postrider": func() { os.Exit(Main()) },
+		"terminal":  func() { os.Exit(atPTY(os.Args[1:])) },
+	})
 }
-
-// programs are those that scripts run.
-var programs = map[string]func(){"postrider": func() { os.Exit(Main()) }}
 
 // TestScripts runs testdata/script: each script in a folder of its own, with an IMAP server and a
 // relay of its own. The account is desk@firm.example with the password "sesame".

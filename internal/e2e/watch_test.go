@@ -264,7 +264,7 @@ func TestWatchBroken(t *testing.T) {
 	w.arrive(1, "meanwhile")
 	w.came(1)
 	w.write("postrider.yaml", strings.ReplaceAll(string(good), "intake@firm.example", "other@firm.example"))
-	w.says("the configuration was read again")
+	w.says("the configuration has no errors any more")
 	w.arrive(1, "after")
 	w.await("the new route", func() bool { return len(w.arrivedFor("other@firm.example")) == 1 })
 	w.end(w.p, 0)
