@@ -68,8 +68,8 @@ func (w watcher) visits(in inbox.Inbox) {
 	}
 }
 
-// awaits that the message waits again.
-func (w watcher) awaits(in inbox.Inbox) {
+// awaits that the message waits again, or has ended.
+func (w watcher) awaits(in inbox.Inbox, waits bool) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second)
 	defer cancel()
@@ -78,7 +78,11 @@ func (w watcher) awaits(in inbox.Inbox) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if due[in.ID] > 0 {
+		_, later, err := w.services.queue.NextDue(ctx, []int64{in.ID})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if due[in.ID] > 0 == waits && !later {
 			return
 		}
 	}
@@ -105,9 +109,9 @@ func (w watcher) wants(step string, fails bool) {
 	}
 }
 
-// TestWatchesWithOneRelayEach: a process whose relay failed does not say so again once another has
-// delivered what waited, and forgets it.
-func TestWatchesWithOneRelayEach(t *testing.T) {
+// deskWithMail is an inbox with one message.
+func deskWithMail(t *testing.T) inbox.Inbox {
+	t.Helper()
 	imap, err := memimap.Start(memimap.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -119,35 +123,73 @@ func TestWatchesWithOneRelayEach(t *testing.T) {
 	if _, err := imap.Append(deskUser, "INBOX", []byte("Subject: Hearing\r\n\r\nat noon\r\n")); err != nil {
 		t.Fatal(err)
 	}
+	return inbox.Inbox{Address: "desk@firm.example", Username: deskUser, Host: "127.0.0.1", Port: imap.Port(), Security: inbox.None}
+}
+
+func relayOf(t *testing.T, opts smtpsink.Options) *smtpsink.Server {
+	t.Helper()
+	relay, err := smtpsink.Start(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(relay.Close)
+	return relay
+}
+
+func (w watcher) adds(in inbox.Inbox) inbox.Inbox {
+	w.t.Helper()
+	in, err := w.services.inboxes.Add(w.t.Context(), in, deskPassword)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return in
+}
+
+// TestWatchesWithOneRelayEach: a process whose relay failed does not say so again once another has
+// delivered what waited, and forgets it.
+func TestWatchesWithOneRelayEach(t *testing.T) {
+	in := deskWithMail(t)
 	var relays [2]*smtpsink.Server
 	for i := range relays {
-		if relays[i], err = smtpsink.Start(smtpsink.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(relays[i].Close)
+		relays[i] = relayOf(t, smtpsink.Options{})
 	}
 	dir := t.TempDir()
 	one, other := watches(t, dir, relays[0].Port()), watches(t, dir, relays[1].Port())
 	relays[0].Close()
-	in, err := one.services.inboxes.Add(t.Context(), inbox.Inbox{
-		Address: "desk@firm.example", Username: deskUser, Host: "127.0.0.1", Port: imap.Port(), Security: inbox.None,
-	}, deskPassword)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in = one.adds(in)
 	one.visits(in)
-	one.awaits(in)
+	one.awaits(in, true)
 	one.says()
 	one.wants("the relay of one is away", true)
 	if one.process.RelayFault() == nil {
 		t.Error("the fault of the relay is forgotten while a message waits for it")
 	}
 	other.visits(in)
+	other.awaits(in, false)
 	other.says()
 	other.wants("the relay of the other works", false)
 	one.says()
 	other.wants("one has nothing new", false)
 	if err := one.process.RelayFault(); err != nil {
 		t.Errorf("the fault of the relay is %v, want it forgotten: nothing waits", err)
+	}
+}
+
+// TestWatchRemembersTheRelay: a message that the relay hangs up at counts an attempt, and waits for
+// the end of a pause. The fault of the relay is not forgotten before.
+func TestWatchRemembersTheRelay(t *testing.T) {
+	relay := relayOf(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "rcpt" {
+			return smtpsink.Action{Code: 421, Text: "4.7.0 bye"}
+		}
+		return smtpsink.Action{}
+	}})
+	w := watches(t, t.TempDir(), relay.Port())
+	in := w.adds(deskWithMail(t))
+	w.visits(in)
+	w.says()
+	w.wants("the relay hangs up", true)
+	if w.process.RelayFault() == nil {
+		t.Error("the fault of the relay is forgotten while a message waits for the end of a pause")
 	}
 }

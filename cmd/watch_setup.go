@@ -186,13 +186,17 @@ func (w *watching) chores(ctx context.Context) {
 	s.tidyEvents(ctx)
 }
 
-// forgetRelay forgets a fault of the relay when nothing is due: another process has delivered what
-// waited, or an operator has ended it.
+// forgetRelay forgets a fault of the relay when nothing waits, not even for the end of a pause or of
+// a claim: another process has delivered what waited, or an operator has ended it.
 func (w *watching) forgetRelay(ctx context.Context, boxes []inbox.Inbox) {
 	if w.process.RelayFault() == nil {
 		return
 	}
-	if due, err := w.services.queue.DueOf(ctx, inbox.IDs(boxes)); err == nil && len(due) == 0 {
+	ids := inbox.IDs(boxes)
+	if _, later, err := w.services.queue.NextDue(ctx, ids); err != nil || later {
+		return
+	}
+	if due, err := w.services.queue.DueOf(ctx, ids); err == nil && len(due) == 0 {
 		w.process.ForgetRelayFault()
 	}
 }
