@@ -34,7 +34,7 @@ const (
 	versionTable = "postrider_version"
 	lockedTable  = "postrider_lock"
 
-	sqlTableExistsSQLite = `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = '%s')`
+	sqlTableExistsSQLite = `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = '%s' COLLATE NOCASE)`
 	// The information schema would hide the table from a user who may not read it.
 	sqlTableExistsMySQL = `SELECT COUNT(*) >= 0 FROM %s WHERE 1 = 0`
 )

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -199,6 +200,19 @@ func TestMigrateBesideAnotherProgram(t *testing.T) {
 		}
 		checkMigrated(t, cfg)
 	})
+}
+
+// TestMigrateBesideAnotherSpelling: to SQLite Contacts and contacts are one name.
+func TestMigrateBesideAnotherSpelling(t *testing.T) {
+	db := openAny(t, freshSQLite(t))
+	if _, err := db.pool.ExecContext(t.Context(), "CREATE TABLE Contacts (n INT)"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := db.Migrate(testContext(t))
+	wantText(t, err, "the table contacts is there, but not postrider_version")
+	if got := column(t, db.pool, "SELECT name FROM sqlite_master"); !slices.Equal(got, []string{"Contacts"}) {
+		t.Errorf("the database has %v now, want nothing but its own table", got)
+	}
 }
 
 func TestMigrateAfterALockWasLeftBehind(t *testing.T) {
