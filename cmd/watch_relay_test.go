@@ -193,3 +193,24 @@ func TestWatchRemembersTheRelay(t *testing.T) {
 		t.Error("the fault of the relay is forgotten while a message waits for the end of a pause")
 	}
 }
+
+// TestSaysAgainWhatIsNotRecorded: else nothing says later that it is over.
+func TestSaysAgainWhatIsNotRecorded(t *testing.T) {
+	relay := relayOf(t, smtpsink.Options{})
+	relay.Close()
+	w := watches(t, t.TempDir(), relay.Port())
+	w.visits(w.adds(deskWithMail(t)))
+	renames := func(from, to string) {
+		t.Helper()
+		if err := w.services.db.Tx(t.Context(), func(tx *gorm.DB) error { return tx.Exec("ALTER TABLE " + from + " RENAME TO " + to).Error }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	renames("monitored_said", "away")
+	if w.say(t.Context(), nil) {
+		t.Error("say reports that all is said, though that could not be recorded")
+	}
+	renames("away", "monitored_said")
+	w.says()
+	w.wants("the relay is away", true)
+}

@@ -215,9 +215,8 @@ func (w *watching) say(ctx context.Context, inboxes []pass.InboxReport) bool {
 	}
 	tries, fault := w.process.RelayTries()
 	relay := said.Relay{Tried: tries > w.said, Fault: fault}
-	w.said = tries
 	inboxes = s.withBounces(ctx, inboxes, active, true)
-	lines, _ := said.New(s.db, s.cfg.Report.Remind).Meanwhile(ctx, inboxes, relay, alerts)
+	lines, err := said.New(s.db, s.cfg.Report.Remind).Meanwhile(ctx, inboxes, relay, alerts)
 	for _, l := range lines {
 		if l.Sentence != "" {
 			s.log.Warn(l.Sentence)
@@ -225,6 +224,10 @@ func (w *watching) say(ctx context.Context, inboxes []pass.InboxReport) bool {
 		}
 		_ = w.app.sayLine(ctx, s, l) // fails when the database does
 	}
+	if err != nil { // what was said is not recorded: it is said again, or else nothing says that it is over
+		return false
+	}
+	w.said = tries
 	return true
 }
 
