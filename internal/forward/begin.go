@@ -158,13 +158,19 @@ func (t *Transaction) envelope(ctx context.Context) error {
 // mail returns the reply to MAIL.
 func (t *Transaction) mail(params string) (reply, error) {
 	rep, err := t.mailFrom(t.from, params)
-	if err == nil && t.replaceable() && rep.hasCode("5") {
-		t.replace(rep)
-		if t.c.dead { // it closed the connection, too
-			t.restart = true
-			return rep, &Error{Relay: t.relay.addr, Stage: StageMAIL, Err: errHungUp}
-		}
-		rep, err = t.mailFrom(t.from, params)
+	if err != nil || !t.replaceable() || !rep.hasCode("5") {
+		return rep, err
+	}
+	refused, at := t.from, rep
+	t.from = t.relay.sender
+	if t.c.dead { // it closed the connection, too
+		t.relay.logReplaced(refused, at)
+		t.restart = true
+		return rep, &Error{Relay: t.relay.addr, Stage: StageMAIL, Err: errHungUp}
+	}
+	rep, err = t.mailFrom(t.from, params)
+	if err == nil && rep.ok() { // else it was not about that sender
+		t.relay.logReplaced(refused, at)
 	}
 	return rep, err
 }
@@ -180,12 +186,11 @@ func (t *Transaction) replaceable() bool {
 	return t.relay.cfg.EnvelopeFrom == SRS && t.from.name != t.relay.sender.name
 }
 
-func (t *Transaction) replace(rep reply) {
-	own := t.relay.sender
-	if t.from.wire != "" {
-		t.relay.log.Info("the relay refuses a sender; bounces go to the configured address", "sender", t.from.name, "address", own.name, "code", rep.code, "reply", rep.line())
+// logReplaced logs that the configured sender takes the place of one that was refused.
+func (r *Relay) logReplaced(refused path, rep reply) {
+	if refused.wire != "" {
+		r.log.Info("the relay refuses a sender; bounces go to the configured address", "sender", refused.name, "address", r.sender.name, "code", rep.code, "reply", rep.line())
 	}
-	t.from = own
 }
 
 func (t *Transaction) mailFrom(from path, params string) (reply, error) {
@@ -230,8 +235,8 @@ func (t *Transaction) rcpts() (err error) {
 		}
 		if t.replaceable() && len(t.accepted) == 0 && rep.hasCode("5") && slices.ContainsFunc(badSender, rep.says) {
 			// Postfix reports here that it refuses the reverse-path, see mail.
-			t.replace(rep)
-			t.c.dead, t.restart = true, true
+			t.relay.logReplaced(t.from, rep)
+			t.from, t.c.dead, t.restart = t.relay.sender, true, true
 			return &Error{Relay: t.relay.addr, Stage: StageRCPT, Code: rep.code, Reply: rep.text}
 		}
 		v, fix := t.classify(StageRCPT, rep)

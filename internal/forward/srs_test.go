@@ -49,6 +49,27 @@ func TestRefusedForOneSender(t *testing.T) {
 	}
 }
 
+// TestRefusedForEachSender: what the relay has against the configured sender, too, is not about one
+// of SRS, and the log does not say so.
+func TestRefusedForEachSender(t *testing.T) {
+	for _, text := range []string{"5.3.4 too large", "5.4.5 daily quota exceeded"} {
+		t.Run(text, func(t *testing.T) {
+			bothWays(t, func(t *testing.T, offers []string) {
+				s := sink(t, smtpsink.Options{Extensions: offers, Reply: script(map[string]smtpsink.Action{"mail": say(552, text)})})
+				var out strings.Builder
+				r := relayOn(t, s.Port(), bySRS(t), func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&out, nil)) })
+				res, err := forwards(t, r, bounceTo(t, "b@evil.example"))
+				if got := brief(res); !strings.Contains(got, "552") || err != nil {
+					t.Errorf("Send = %q, %v, want the reply", got, err)
+				}
+				if out.Len() > 0 {
+					t.Errorf("the log is %q, want none", out.String())
+				}
+			})
+		})
+	}
+}
+
 // TestQuotedSenderOpenSMTPD: it takes no reverse-path with a quoted local part.
 func TestQuotedSenderOpenSMTPD(t *testing.T) {
 	r := relayOn(t, testserver.BouncingOpenSMTPD(t, sink(t, smtpsink.Options{}).Port()).Port, bySRS(t))
