@@ -367,8 +367,8 @@ func TestSinceFails(t *testing.T) {
 	wantError(t, err, imapsrc.KindProtocol, `search folder "INBOX": `, "claims more than")
 }
 
-// TestSinceFindsNothing: the last message is looked at before a server is believed that finds none.
-func TestSinceFindsNothing(t *testing.T) {
+// TestFirstSince: the last message is looked at before a server is believed that finds none.
+func TestFirstSince(t *testing.T) {
 	for name, tc := range map[string]struct{ received, says string }{
 		"all are older":     {"31-Jan-2024 23:59:59 -1200", ""},
 		"one was not found": {" 2-Feb-2024 12:00:01 +1200", "the server finds no message since 2024-02-01, but that with UID 17 arrived on 2024-02-02"},
@@ -378,11 +378,11 @@ func TestSinceFindsNothing(t *testing.T) {
 				fakeimap.Step{Expect: "UID SEARCH SINCE", Reply: "* SEARCH\r\n" + tagOK},
 				fakeimap.Step{Expect: `UID SEARCH UID \*$`, Reply: "* SEARCH 17\r\n" + tagOK},
 				fakeimap.Step{Expect: "UID FETCH 17 ", Reply: `* 3 FETCH (UID 17 RFC822.SIZE 500 INTERNALDATE "` + tc.received + "\")\r\n" + tagOK})
-			got, err := c.Since(t.Context(), 1, 20, time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC))
+			got, err := c.FirstSince(t.Context(), 20, time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC))
 			if tc.says != "" {
 				wantError(t, err, imapsrc.KindProtocol, tc.says)
-			} else if err != nil || len(got) != 0 {
-				t.Errorf("Since = %v, %v; want none", got, err)
+			} else if err != nil || got != 0 {
+				t.Errorf("FirstSince = %v, %v; want none", got, err)
 			}
 		})
 	}

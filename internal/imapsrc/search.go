@@ -15,28 +15,38 @@ import (
 // on that day or later, in the server's time zone (RFC 3501 6.4.4). They are sorted and unique.
 //
 // The range is not part of the question: some servers take the UIDs in a SEARCH for message
-// numbers. The SEARCH of others finds nothing at all: Since fails if it missed the last message.
+// numbers. The SEARCH of others finds nothing at all, see FirstSince.
 func (c *Conn) Since(ctx context.Context, from, to uint32, day time.Time) ([]uint32, error) {
 	from = max(from, 1)
 	if from > to {
 		return nil, nil
 	}
-	uids, err := c.search(ctx, &imap.SearchCriteria{Since: day}, from, to)
-	if err != nil || len(uids) > 0 || c.messages == 0 {
-		return uids, err
+	return c.search(ctx, &imap.SearchCriteria{Since: day}, from, to)
+}
+
+// FirstSince returns the lowest UID that Since finds up to a UID; 0 when there is none. It fails when
+// the last message shows that there is one.
+func (c *Conn) FirstSince(ctx context.Context, to uint32, day time.Time) (uint32, error) {
+	uids, err := c.Since(ctx, 1, to, day)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(uids) > 0:
+		return uids[0], nil
 	}
 	last, err := c.HighestUID(ctx)
-	if err != nil || last < from || last > to {
-		return nil, err
+	if err != nil || last == 0 || last > to {
+		return 0, err
 	}
 	metas, err := c.Metadata(ctx, []uint32{last})
 	for _, m := range metas {
 		if m.Received.After(day.AddDate(0, 0, 1)) { // in every time zone
-			return nil, c.failure(ctx, opSearch, &Error{Kind: KindProtocol, Err: fmt.Errorf(
-				"the server finds no message since %s, but that with UID %d arrived on %s", day.Format(time.DateOnly), last, m.Received.Format(time.DateOnly))})
+			return 0, c.failure(ctx, opSearch, &Error{Kind: KindProtocol, Err: fmt.Errorf(
+				"the server finds no message since %s, but that with UID %d arrived on %s; choose another start: all, latest or now",
+				day.Format(time.DateOnly), last, m.Received.Format(time.DateOnly))})
 		}
 	}
-	return nil, err
+	return 0, err
 }
 
 const opSearch = "search folder"

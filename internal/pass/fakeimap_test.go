@@ -208,8 +208,8 @@ func (c *fakeConn) HighestUID(ctx context.Context) (uint32, error) {
 	return uids[len(uids)-1], nil
 }
 
-func (c *fakeConn) Since(context.Context, uint32, uint32, time.Time) ([]uint32, error) {
-	return nil, errors.ErrUnsupported
+func (c *fakeConn) FirstSince(context.Context, uint32, time.Time) (uint32, error) {
+	return 0, errors.ErrUnsupported
 }
 
 func (c *fakeConn) Metadata(ctx context.Context, uids []uint32) (metas []imapsrc.Meta, err error) {

@@ -135,9 +135,8 @@ func (s *scanner) initialize(ctx context.Context, src Source, info imapsrc.Folde
 func StartUID(ctx context.Context, src Source, start inbox.Start, info imapsrc.Folder, next uint32) (uint32, error) {
 	switch day, since := start.Since(); {
 	case since:
-		uids, err := src.Since(ctx, 1, next-1, day)
-		if err != nil || len(uids) > 0 {
-			return first(uids) - 1, err
+		if first, err := src.FirstSince(ctx, next-1, day); err != nil || first > 0 {
+			return max(first, 1) - 1, err
 		}
 	case start == inbox.StartAll:
 		return 0, nil
@@ -147,13 +146,6 @@ func StartUID(ctx context.Context, src Source, start inbox.Start, info imapsrc.F
 		}
 	}
 	return next - 1, nil
-}
-
-func first(uids []uint32) uint32 {
-	if len(uids) == 0 {
-		return 1
-	}
-	return uids[0]
 }
 
 // newEpoch begins again in the registry, from UID 0: every message is identified by its content.

@@ -49,7 +49,7 @@ type Source interface {
 	Select(ctx context.Context, name string) (imapsrc.Folder, error)
 	UIDs(ctx context.Context, from, to uint32) ([]uint32, error)
 	HighestUID(ctx context.Context) (uint32, error)
-	Since(ctx context.Context, from, to uint32, day time.Time) ([]uint32, error)
+	FirstSince(ctx context.Context, to uint32, day time.Time) (uint32, error)
 	Described(ctx context.Context, from, to uint32) ([]imapsrc.Meta, error)
 	Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error)
 	Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error)
