@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 )
 
 // maxRecipients is how many every server must take in one transaction (RFC 5321 4.5.3.1.8).
@@ -186,11 +188,18 @@ func (t *Transaction) replaceable() bool {
 	return t.relay.cfg.EnvelopeFrom == SRS && t.from.name != t.relay.sender.name
 }
 
-// logReplaced logs that the configured sender takes the place of one that was refused.
+// logReplaced logs that the configured sender takes the place of one that was refused. If that is not
+// about an address in quotes, it may be about all of SRS: that is a warning, once.
 func (r *Relay) logReplaced(refused path, rep reply) {
-	if refused.wire != "" {
-		r.log.Info("the relay refuses a sender; bounces go to the configured address", "sender", refused.name, "address", r.sender.name, "code", rep.code, "reply", rep.line())
+	if refused.wire == "" {
+		return
 	}
+	level := slog.LevelInfo
+	if !strings.Contains(refused.wire, `"`) && r.warned.CompareAndSwap(false, true) {
+		level = slog.LevelWarn
+	}
+	r.log.Log(context.Background(), level, "the relay refuses a sender; bounces go to the configured address",
+		"sender", refused.name, "address", r.sender.name, "code", rep.code, "reply", rep.line())
 }
 
 func (t *Transaction) mailFrom(from path, params string) (reply, error) {

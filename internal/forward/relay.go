@@ -26,6 +26,7 @@ type Relay struct {
 	slots  chan struct{} // one taken for each connection in use
 
 	mishandles atomic.Bool  // PIPELINING, although it offers that
+	warned     atomic.Bool  // that it refuses what SRS makes
 	most       atomic.Int32 // recipients in one transaction: maxRecipients, or fewer since it took fewer
 
 	mu     sync.Mutex
