@@ -33,8 +33,9 @@ ORDER BY h.created_at LIMIT ?`
 )
 
 // sqlTasks has no WHERE yet. The joins are LEFT: with inner joins MariaDB starts at the folder and sorts
-// all of its tasks for each portion.
-var sqlTasks = "SELECT t.id, t." + strings.ReplaceAll(taskColumns, ", ", ", t.") + `, COALESCE(e.email_address, ''), COALESCE(f.name, ''), COALESCE(e.is_active, 1) = 0
+// all of its tasks for each portion. With another column of the inbox than its address, MySQL sorts, too.
+var sqlTasks = "SELECT t.id, t." + strings.ReplaceAll(taskColumns, ", ", ", t.") + `, COALESCE(e.email_address, ''), COALESCE(f.name, ''),
+	EXISTS (SELECT 1 FROM monitored_emails o WHERE o.id = t.inbox_id AND o.is_active = 0)
 FROM monitored_emails_tasks t
 LEFT JOIN monitored_emails e ON e.id = t.inbox_id
 LEFT JOIN monitored_folders f ON f.id = t.folder_id`
