@@ -239,8 +239,8 @@ func activate(all int) string {
 	return "enable one with `postrider inbox enable ADDR`"
 }
 
-// checkInboxes logs in to several inboxes at once, but not to more than one server accepts.
-// active are all that are.
+// checkInboxes logs in to several inboxes at once, but not to more than one server accepts. active are
+// all active inboxes, also those that are not checked.
 func (s *services) checkInboxes(ctx context.Context, boxes, active []inbox.Inbox) ([]finding, error) {
 	d, err := s.dialer()
 	if err != nil {

@@ -2,8 +2,6 @@ package watch
 
 import (
 	"errors"
-	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -184,82 +182,6 @@ func TestPausedByAWrongClock(t *testing.T) {
 	})
 }
 
-// TestSay: what to say is asked soon after a change, and each minute. Inboxes that fail together are
-// in it together.
-func TestSay(t *testing.T) {
-	onSite(t, 3, func(t *testing.T, s *site) {
-		after(sayAfter)
-		s.wantSaid(1, pass.InboxReport{Email: "box"})
-		down := pass.InboxReport{Email: "box", Error: "imap imap.example:993: connect: no route to host", Left: "imap.example:993"}
-		for id := range int64(3) {
-			s.box(id + 1).does(failing(errNetwork))
-			s.box(id + 1).lost <- errNetwork
-		}
-		after(4*time.Second + sayAfter)
-		s.wantSaid(2, down)
-		after(sayEvery)
-		s.wantSaid(3, down)
-	})
-}
-
-// TestSayOnce: what a visit came to is said once, because other processes may find something else
-// later. What could not be said is said again.
-func TestSayOnce(t *testing.T) {
-	onSite(t, 2, func(t *testing.T, s *site) {
-		s.change(func() { s.mute = true })
-		well, not := pass.InboxReport{Email: "box"}, pass.InboxReport{Email: "box", Busy: notVisited}
-		after(sayAfter)
-		s.wantSaid(1, well)
-		s.change(func() { s.mute = false })
-		after(sayEvery)
-		s.wantSaid(2, well)
-		s.change(func() { s.mute = true })
-		after(sayEvery)
-		s.wantSaid(3, not)
-		after(sayEvery)
-		s.wantSaid(4, not)
-	})
-}
-
-// TestSayWhileMuchChanges: changes that follow each other without end keep nothing from being said.
-func TestSayWhileMuchChanges(t *testing.T) {
-	onSite(t, 1, func(t *testing.T, s *site) {
-		after(sayAfter)
-		for range 20 {
-			s.w.tell()
-			after(sayAfter / 2)
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if n := len(s.says); n < 6 || n > 11 {
-			t.Errorf("asked %d times what to say in 10 seconds of changes, want about once a second", n-1)
-		}
-	})
-}
-
-// TestSayAtTheEnd: what has changed just before the end is reported, too.
-func TestSayAtTheEnd(t *testing.T) {
-	onSite(t, 1, func(t *testing.T, s *site) {
-		after(sayAfter)
-		s.box(1).does(failing(errAuth))
-		s.box(1).news <- struct{}{}
-		after(apart)
-		s.end()
-		s.wantSaid(2, pass.InboxReport{Email: "box", Error: errAuth.Error()})
-	})
-}
-
-// wantSaid checks how often it was asked what to say, and what of the inboxes the last time.
-func (s *site) wantSaid(times int, each pass.InboxReport) {
-	s.t.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	last := s.says[len(s.says)-1]
-	if want := slices.Repeat([]pass.InboxReport{each}, len(s.boxes)); len(s.says) != times || !reflect.DeepEqual(last, want) {
-		s.t.Errorf("asked %d times, the last time with %+v; want %d times, and %+v", len(s.says), last, times, want)
-	}
-}
-
 func (s *site) wantStatus(want string) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -410,97 +332,6 @@ func TestFullDisk(t *testing.T) {
 		after(5 * time.Minute)
 		s.wantLogged("the database cannot be used", 1)
 		s.wantLogged("the database can be used again", 0)
-	})
-}
-
-// TestInboxes: an inbox that is added, changed or disabled is noticed, and a session outlives a
-// change that does not concern its login.
-func TestInboxes(t *testing.T) {
-	onSite(t, 2, func(t *testing.T, s *site) {
-		first, second := s.box(1), s.box(2)
-		s.mu.Lock()
-		s.boxes = slices.Clone(s.boxes)
-		s.boxes[0].Labels = inbox.Labels{"tenant": "acme"}
-		s.boxes[1].Password = "another"
-		s.boxes = append(s.boxes, inbox.Inbox{ID: 3, Address: "new"})
-		s.mu.Unlock()
-		after(inboxesEvery)
-		s.wantVisits(3, 1)
-		if n := s.number(&s.opened); n != 4 || !first.isClosed() || !second.isClosed() {
-			t.Errorf("%d sessions were opened, want 4: of three inboxes, and again of the one with a new password", n)
-		}
-		now := time.Now()
-		s.mu.Lock()
-		s.boxes = slices.Clone(s.boxes[:2])
-		s.boxes[0].LastScannedAt, s.boxes[0].LastError, s.boxes[0].FailingSince = &now, "of a scan", &now
-		s.mu.Unlock()
-		first = s.box(1)
-		after(inboxesEvery)
-		if !s.box(3).isClosed() || s.box(1) != first {
-			t.Error("an inbox that was disabled is still held, or one that was only scanned is held again")
-		}
-	})
-}
-
-// TestChanged: an inbox that an operator changed, by a rewind of its cursor perhaps, is visited at once.
-func TestChanged(t *testing.T) {
-	onSite(t, 1, func(t *testing.T, s *site) {
-		before := s.box(1)
-		s.mu.Lock()
-		s.boxes = slices.Clone(s.boxes)
-		s.boxes[0].UpdatedAt = time.Now()
-		s.mu.Unlock()
-		after(inboxesEvery)
-		if s.box(1) == before {
-			t.Error("the change was not noticed, want a keeper that begins again")
-		}
-		s.wantVisits(1, 1)
-		if n := s.number(&s.opened); n != 1 {
-			t.Errorf("%d sessions were opened, want the one of before", n)
-		}
-	})
-}
-
-// TestManyAreDisabled: the sessions of inboxes that were disabled or changed end at the same time.
-func TestManyAreDisabled(t *testing.T) {
-	onSite(t, 30, func(t *testing.T, s *site) {
-		s.change(func() {
-			s.boxes = slices.Clone(s.boxes[:20])
-			for i := range s.boxes[:10] {
-				s.boxes[i].Host = "other.example"
-			}
-			for _, h := range s.held {
-				h.deaf = true
-			}
-		})
-		after(inboxesEvery + 4*time.Second)
-		for id := range int64(30) {
-			if is, want := s.box(id+1).isClosed(), id >= 20; is != want {
-				t.Errorf("inbox %d is closed: %t, want %t", id+1, is, want)
-			}
-		}
-		if n := s.number(&s.opened); n != 40 {
-			t.Errorf("%d sessions were opened, want 40: of 30 inboxes, and of 10 on another server", n)
-		}
-		s.change(func() {
-			for _, h := range s.held {
-				h.deaf = false
-			}
-		})
-	})
-}
-
-// TestRemoved: an inbox that was removed, which is not known yet, is no trouble.
-func TestRemoved(t *testing.T) {
-	onSite(t, 1, func(t *testing.T, s *site) {
-		s.box(1).does(failing(inbox.ErrRemoved))
-		s.box(1).news <- struct{}{}
-		s.change(func() { s.boxes = nil })
-		after(inboxesEvery)
-		if !s.box(1).isClosed() {
-			t.Error("an inbox that was removed is still held")
-		}
-		s.wantLogged("level=", 0)
 	})
 }
 
