@@ -36,7 +36,7 @@ One of them scans an inbox, and all of them forward what is due.
 When a server, the relay or the database fails, watch stays up, logs it once,
 and tries again with growing pauses. If the database cannot be reached when
 watch starts, it exits with 1 at once; let systemd start it again
-(Restart=always).
+(Restart=always). The same holds when its SQLite file is replaced or moved.
 
 It reads the configuration again on SIGHUP, within 4 seconds after the file
 changes, and within a minute after contacts change (postrider contact). While
@@ -86,7 +86,11 @@ func (a *app) watch(ctx context.Context, opts watchOptions) error {
 	if err != nil {
 		return usage(err)
 	}
-	l := &watchLoader{app: a, log: log}
+	var replaced error // the database file
+	l := &watchLoader{app: a, log: log, end: func(why error) {
+		replaced = why
+		stop()
+	}}
 	if opts.listen != "" {
 		if l.page, err = a.openLivePage(ctx, opts.listen); err != nil {
 			return err
@@ -112,7 +116,10 @@ func (a *app) watch(ctx context.Context, opts watchOptions) error {
 		}
 		_, _ = fmt.Fprintln(a.err, "Watching; Ctrl-C ends it.")
 	}
-	if !w.Run(ctx) {
+	switch clean := w.Run(ctx); {
+	case replaced != nil:
+		return replaced
+	case !clean:
 		return errRetry
 	}
 	return nil

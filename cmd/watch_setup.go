@@ -21,12 +21,21 @@ import (
 type watchLoader struct {
 	app   *app
 	log   *slog.Logger
-	dials *watch.Dials // connections that are being opened outlive a configuration
-	page  *livePage    // nil without --listen
+	dials *watch.Dials    // connections that are being opened outlive a configuration
+	page  *livePage       // nil without --listen
+	end   func(why error) // ends the process
 	last  *watching
 }
 
+// load reads the configuration. When another file is in the place of the SQLite file, it ends the
+// process: if that were opened while the old one is open, SQLite would apply the log of the old one to it.
 func (l *watchLoader) load(ctx context.Context) (_ *watch.Setup, err error) {
+	if l.last != nil {
+		if err := l.last.services.db.Replaced(); err != nil {
+			l.end(err)
+			return nil, err
+		}
+	}
 	if l.page != nil {
 		defer func() { l.page.read(err) }()
 	}
@@ -165,8 +174,12 @@ func (w *watching) failed(in inbox.Inbox, err error) {
 	}
 }
 
-// stale reports whether the directory has changed, if the routes use it.
+// stale reports whether another file is in the place of the database, or the directory has changed, if
+// the routes use it.
 func (w *watching) stale(ctx context.Context) (bool, error) {
+	if w.services.db.Replaced() != nil {
+		return true, nil
+	}
 	now, err := w.services.directory(ctx)
 	return err == nil && now != w.people, err
 }

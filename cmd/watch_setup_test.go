@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +27,24 @@ routes: [{name: all, match: {}, to: [intake@firm.example]}]
 events: {%s: {url: "%s", secrets: whsec_QUJDQUJDQUJDQUJDQUJDQUJDQUJDQUJDQUJDQUJD, allow_internal: true, on: %s}}
 `
 
+// watchedApp has a configuration with one destination of events, and a database.
+func watchedApp(t *testing.T, url string) (a *app, configure func(destination, kind string), migrate func()) {
+	a = &app{in: &bytes.Buffer{}, out: &bytes.Buffer{}, err: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}
+	a.config = filepath.Join(t.TempDir(), "postrider.yaml")
+	configure = func(destination, kind string) {
+		text := fmt.Sprintf(watchedConfig, destination, url, kind)
+		if err := os.WriteFile(a.config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	migrate = func() {
+		if code := a.run(t.Context(), []string{"-c", a.config, "migrate"}); code != exitOK {
+			t.Fatalf("migrate ends with %d\n%s", code, a.err)
+		}
+	}
+	return a, configure, migrate
+}
+
 // TestOneConfigurationAtATime: once the configuration is read again, nothing is decided by the old one,
 // although that is still busy with a message and an event.
 func TestOneConfigurationAtATime(t *testing.T) {
@@ -35,18 +54,9 @@ func TestOneConfigurationAtATime(t *testing.T) {
 		<-answer
 	}))
 	t.Cleanup(hook.Close)
-	a := &app{in: &bytes.Buffer{}, out: &bytes.Buffer{}, err: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}
-	a.config = filepath.Join(t.TempDir(), "postrider.yaml")
-	configure := func(destination, kind string) {
-		text := fmt.Sprintf(watchedConfig, destination, hook.URL, kind)
-		if err := os.WriteFile(a.config, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+	a, configure, migrate := watchedApp(t, hook.URL)
 	configure("crm", "inbox_ok")
-	if code := a.run(t.Context(), []string{"-c", a.config, "migrate"}); code != exitOK {
-		t.Fatalf("migrate ends with %d\n%s", code, a.err)
-	}
+	migrate()
 	l := &watchLoader{app: a, log: slog.New(slog.DiscardHandler)}
 	old, err := l.load(t.Context())
 	if err != nil {
@@ -101,4 +111,34 @@ func TestOneConfigurationAtATime(t *testing.T) {
 		s.End()
 		s.Close()
 	}
+}
+
+// TestAnotherDatabaseFile: `watch` ends within a minute when another file is in the place of its
+// database, and does not open that beside the log of the old one.
+func TestAnotherDatabaseFile(t *testing.T) {
+	a, configure, migrate := watchedApp(t, "http://127.0.0.1:1")
+	configure("crm", "dead")
+	migrate()
+	var ended error
+	l := &watchLoader{app: a, log: slog.New(slog.DiscardHandler), end: func(why error) { ended = why }}
+	setup, err := l.load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stale, err := setup.Stale(t.Context()); err != nil || stale {
+		t.Errorf("before, the setup is stale: %t, %v; want false", stale, err)
+	}
+	path := filepath.Join(filepath.Dir(a.config), "p.db")
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	migrate()
+	if stale, err := setup.Stale(t.Context()); err != nil || !stale {
+		t.Errorf("with another file, the setup is stale: %t, %v; want true", stale, err)
+	}
+	if _, err := l.load(t.Context()); err == nil || ended == nil || !strings.Contains(ended.Error(), "was replaced") {
+		t.Errorf("the configuration was read again: %v; the process ends because of %v; want that the file was replaced", err, ended)
+	}
+	setup.End()
+	setup.Close()
 }

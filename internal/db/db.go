@@ -61,7 +61,8 @@ type Config struct {
 type DB struct {
 	gorm     *gorm.DB
 	pool     *sql.DB
-	readers  *sql.DB // SQLite: for View; else nil
+	readers  *sql.DB     // SQLite: for View; else nil
+	file     *sqliteFile // SQLite; else nil
 	dialect  string
 	where    string // for messages: the file, or host:port/database
 	migrator migrator

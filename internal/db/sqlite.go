@@ -47,6 +47,7 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 		return nil, &UnreachableError{Driver: SQLite, Where: path, Fix: "name the file in it", Err: errors.New("database.path is a directory")}
 	}
 	file := sqliteFile{abs, is}
+	db.file = &file
 	pool, err := db.sqlitePool(ctx, file, "", "BEGIN IMMEDIATE")
 	if err != nil {
 		return nil, db.unreachable(err)
@@ -99,6 +100,15 @@ func (f sqliteFile) check() error {
 		err = fmt.Errorf("%s was replaced while postrider had it open; run postrider again", f.path)
 	}
 	return err
+}
+
+// Replaced returns an error if the path does not name the SQLite file any more that was opened: then
+// nothing is read or written until it is opened again. It is nil for MySQL.
+func (db *DB) Replaced() error {
+	if db.file == nil {
+		return nil
+	}
+	return db.file.check()
 }
 
 // sameFile opens connections to a file, and uses them, as long as its path names it: what is written
