@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"postrider/internal/contacts"
+	"postrider/internal/csvfile"
 	"postrider/internal/text"
 )
 
@@ -206,7 +207,7 @@ func (a *app) contactImport(ctx context.Context, name string, opts importOptions
 			return notImported(err)
 		}
 		if opts.dryRun || !opts.yes {
-			if _, err := fmt.Fprint(a.out, contacts.Lines(plan)+contacts.Summary(plan)); err != nil || opts.dryRun || contacts.Lines(plan) == "" {
+			if _, err := fmt.Fprint(a.out, csvfile.Lines(plan)+csvfile.Summary(plan)); err != nil || opts.dryRun || csvfile.Lines(plan) == "" {
 				return err
 			}
 		}
@@ -217,7 +218,7 @@ func (a *app) contactImport(ctx context.Context, name string, opts importOptions
 		if err != nil {
 			return notImported(err)
 		}
-		return a.tell("Done: %s", contacts.Summary(done))
+		return a.tell("Done: %s", csvfile.Summary(done))
 	})
 }
 

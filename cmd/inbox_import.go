@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"postrider/internal/csvfile"
 	"postrider/internal/inbox"
 	"postrider/internal/otherrc"
 	"postrider/internal/secret"
@@ -102,9 +103,9 @@ func (a *app) inboxImport(ctx context.Context, names []string, opts inboxImportO
 		if err != nil {
 			return noneImported(err)
 		}
-		lines := inbox.Lines(plans)
+		lines := csvfile.Lines(plans)
 		if opts.dryRun || !opts.yes {
-			if _, err := fmt.Fprint(a.out, lines+inbox.Summary(plans)); err != nil {
+			if _, err := fmt.Fprint(a.out, lines+csvfile.Summary(plans)); err != nil {
 				return err
 			}
 		}
@@ -132,7 +133,7 @@ func (a *app) inboxImport(ctx context.Context, names []string, opts inboxImportO
 		if err != nil {
 			return noneImported(err)
 		}
-		return a.tell("Done: %s", inbox.Summary(done))
+		return a.tell("Done: %s", csvfile.Summary(done))
 	})
 }
 

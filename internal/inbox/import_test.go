@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"postrider/internal/csvfile"
 	"postrider/internal/db"
 	"postrider/internal/secret"
 	"postrider/internal/testserver"
@@ -156,8 +157,8 @@ func TestImportUpdates(t *testing.T) {
 			t.Errorf("the password is %q, %v; want other", p, err)
 		}
 		plans, err := b.PlanImport(b.ctx, e, ImportOptions{})
-		if err != nil || Lines(plans) != "" || Summary(plans) != "0 new, 0 changed, 1 unchanged.\n" {
-			t.Errorf("the same again plans %v, %v; want nothing", Lines(plans), err)
+		if err != nil || csvfile.Lines(plans) != "" || csvfile.Summary(plans) != "0 new, 0 changed, 1 unchanged.\n" {
+			t.Errorf("the same again plans %v, %v; want nothing", csvfile.Lines(plans), err)
 		}
 	})
 }
@@ -202,8 +203,8 @@ func TestExportIsImported(t *testing.T) {
 		t.Fatal(err)
 	}
 	plans, err := b.PlanImport(b.ctx, list, ImportOptions{})
-	if err != nil || Lines(plans) != "" {
-		t.Errorf("what is exported differs: %q, %v:\n%s", Lines(plans), err, csv)
+	if err != nil || csvfile.Lines(plans) != "" {
+		t.Errorf("what is exported differs: %q, %v:\n%s", csvfile.Lines(plans), err, csv)
 	}
 }
 

@@ -67,31 +67,6 @@ func source(password string) string {
 	return "encrypted"
 }
 
-// Lines has a line for each inbox that is added or changed.
-func Lines(plans []Planned) string {
-	var out strings.Builder
-	for _, p := range plans {
-		if s := p.String(); s != "" {
-			out.WriteString(text.Line(s) + "\n")
-		}
-	}
-	return out.String()
-}
-
-// Summary counts the effects.
-func Summary(plans []Planned) string {
-	var added, changed int
-	for _, p := range plans {
-		switch {
-		case p.Old == nil:
-			added++
-		case p.String() != "":
-			changed++
-		}
-	}
-	return fmt.Sprintf("%d new, %d changed, %d unchanged.\n", added, changed, len(plans)-added-changed)
-}
-
 // plan finds the inbox of each entry. It returns the faults of all entries together.
 func (s *Store) plan(all []Inbox, entries []Entry, o ImportOptions) ([]Planned, error) {
 	known := map[string]*Inbox{}
