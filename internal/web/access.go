@@ -155,9 +155,12 @@ func (a *Access) operates(name string) bool {
 	return slices.Contains(a.Operators, name) || slices.Contains(a.Operators, "*")
 }
 
+// maxName is the length of the longest name of a user, in octets.
+const maxName = 100
+
 // validName reports whether a name of a user is one printable line.
 func validName(name string) bool {
-	return name != "" && len(name) <= 100 && name == text.Line(name)
+	return name != "" && len(name) <= maxName && name == text.Line(name)
 }
 
 // forPrograms reports whether a request is for data, and not for a page.

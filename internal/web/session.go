@@ -147,7 +147,7 @@ func (t *attempts) check(network, user string, right func() bool) error {
 	if now := t.now(); now.Sub(t.since) >= attemptTime {
 		t.since, t.failed = now, map[string]int{}
 	}
-	from, to := "from "+network, "to "+user
+	from, to := "from "+network, "to "+user[:min(len(user), maxName)]
 	switch {
 	case t.failed[from] >= perNetwork, t.failed[to] >= perUser, len(t.failed) >= maxCounted:
 		return errTooMany

@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -37,5 +38,16 @@ func TestManyLoginsAtOnce(t *testing.T) {
 				t.Errorf("the next one gets %v, want %v", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestLongNames: what is kept of a failed login does not grow with the name that was tried.
+func TestLongNames(t *testing.T) {
+	a := &attempts{now: time.Now}
+	_ = a.check("192.0.2.1", strings.Repeat("n", maxForm), func() bool { return false })
+	for key := range a.failed {
+		if len(key) > 2*maxName {
+			t.Errorf("%d octets are kept, want at most %d", len(key), 2*maxName)
+		}
 	}
 }
