@@ -83,6 +83,7 @@ type Worker struct {
 	// end.
 	Wants         func(kind outbox.Kind, route, action string) (delay time.Duration, wanted bool)
 	CreateFolders bool // to which messages are moved
+	Dedupe        tasks.Dedupe
 	Name          string
 	Lease         time.Duration // of a claim, which is renewed while it lasts
 	Now           func() time.Time

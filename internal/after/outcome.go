@@ -32,6 +32,7 @@ func (v *visit) admit(j *job, at place, now time.Time) {
 	folder, moves := at.action.Folder()
 	delay, wanted := v.worker.Wants(j.claim.Kind, t.Route, j.claim.Action)
 	other, kept := sharedWith(v.in, v.boxes, t.Folder), keeps(t, deletes)
+	reader := v.worker.forwardsAgain(v.in, v.boxes, folder)
 	switch {
 	case t.ID == 0:
 		j.skip("the task was deleted")
@@ -50,6 +51,9 @@ func (v *visit) admit(j *job, at place, now time.Time) {
 			"to allow it: watch the folder in one inbox only, then postrider event retry %d", other, t.Folder, j.claim.ID))
 	case moves && folder == t.Folder:
 		j.skip(fmt.Sprintf("the message is already in the folder %q", folder))
+	case moves && reader != "":
+		j.skip(fmt.Sprintf("the inbox %s has the same account and watches the folder %q, and would forward the message again; "+
+			"to allow it: set dedupe to all, then postrider event retry %d", reader, folder, j.claim.ID))
 	case deletes && !v.in.AllowDelete:
 		j.skip(fmt.Sprintf("nothing may be deleted in this inbox; to allow it: postrider inbox set %s --allow-delete, then postrider event retry %d", text.Arg(v.in.Address), j.claim.ID))
 	}

@@ -13,6 +13,7 @@ import (
 	"postrider/internal/inbox"
 	"postrider/internal/outbox"
 	"postrider/internal/route"
+	"postrider/internal/tasks"
 )
 
 // rightless is a session whose login may not delete: the server answers OK and does nothing, as
@@ -119,7 +120,7 @@ func TestSharedFolder(t *testing.T) {
 	}{
 		"the same":           {func(*inbox.Inbox) {}, true},
 		"in capital letters": {func(o *inbox.Inbox) { o.Host = "IMAP.firm.example" }, true},
-		"another folder":     {func(o *inbox.Inbox) { o.Folders = watches("Done") }, false},
+		"another folder":     {func(o *inbox.Inbox) { o.Folders = watches("Other") }, false},
 		"not watched":        {func(o *inbox.Inbox) { o.Folders[0].Active = false }, false},
 		"another login":      {func(o *inbox.Inbox) { o.Username = "boss" }, false},
 		"another server":     {func(o *inbox.Inbox) { o.Host = "mail.firm.example" }, false},
@@ -151,6 +152,37 @@ func TestSharedFolder(t *testing.T) {
 			r.wantIn("INBOX", "message 0", "message 1", "message 2")
 			if len(problems) != 1 || !strings.Contains(problems[0], "boss@firm.example has the same account") {
 				t.Errorf("the check says %q, want the other inbox", problems)
+			}
+		})
+	}
+}
+
+// TestMovesToAnotherInbox: another inbox that watches the target folder with the same login would forward
+// the message again, unless a message is forwarded once for all inboxes.
+func TestMovesToAnotherInbox(t *testing.T) {
+	for dedupe, moves := range map[tasks.Dedupe]bool{tasks.DedupeInbox: false, tasks.DedupeAll: true} {
+		t.Run(string(dedupe), func(t *testing.T) {
+			r := newRig(t, 2)
+			r.in.Username, r.worker.Dedupe = user, dedupe
+			r.others = []inbox.Inbox{{ID: 8, Address: "done@firm.example", Username: user, Active: true, Folders: []inbox.Folder{{Name: "Done", Active: true}, {Name: "seen", Active: true}}}}
+			r.wants("move:Done", 1)
+			r.wants("delete", 2)
+			r.work()
+			r.wantEnd(2, outbox.Done, "")
+			problems, err := r.worker.Check(t.Context(), r.open("INBOX"), r.in, append(r.others, r.in), []route.Action{"seen", "delete", "move:Done"})
+			check(t, err)
+			if moves {
+				r.wantEnd(1, outbox.Done, "")
+				if len(problems) > 0 {
+					t.Errorf("the check says %q, want nothing", problems)
+				}
+				return
+			}
+			const why = `the inbox done@firm.example has the same account and watches the folder "Done"`
+			r.wantEnd(1, outbox.Dropped, why)
+			r.wantIn("INBOX", "message 0")
+			if len(problems) != 1 || !strings.Contains(problems[0], why) {
+				t.Errorf("the check says %q, want %q", problems, why)
 			}
 		})
 	}

@@ -74,6 +74,15 @@ func sharedWith(in inbox.Inbox, active []inbox.Inbox, folder string) (address st
 	return ""
 }
 
+// forwardsAgain is another one of the active inboxes that would forward what in moves to a folder;
+// empty if there is none.
+func (w *Worker) forwardsAgain(in inbox.Inbox, active []inbox.Inbox, folder string) (address string) {
+	if w.Dedupe == tasks.DedupeAll {
+		return ""
+	}
+	return sharedWith(in, active, folder)
+}
+
 // hold renews the leases of claims until stop is called. Whether they were lost is found out by
 // still.
 func (v *visit) hold(ctx context.Context, claims []outbox.Claim) (stop func()) {
