@@ -156,7 +156,7 @@ func (s *services) checkAfter(ctx context.Context, conn after.Server, in inbox.I
 		return err
 	}
 	w := &after.Worker{CreateFolders: s.cfg.After.CreateFolders, Dedupe: tasks.Dedupe(s.cfg.Dedupe)}
-	problems, err := w.Check(ctx, conn, in, active, table.Actions(s.cfg.After.Rule()))
+	problems, err := w.Check(ctx, conn, in, active, table.Actions(s.cfg.After.Rule(), in.Address, in.Labels.Texts()...))
 	if err == nil && len(problems) > 0 {
 		err = errors.New(strings.Join(problems, "; "))
 	}

@@ -155,8 +155,9 @@ func kindOf(a Action) string {
 	return kind
 }
 
-// Actions are all actions of general and of the rules of the table, without Keep.
-func (t *Table) Actions(general After) []Action {
+// Actions are those of general, and of the rules that may match a message of the inbox, which has
+// these labels, without Keep.
+func (t *Table) Actions(general After, inbox string, labels ...string) []Action {
 	var all []Action
 	add := func(a After) {
 		one := []Action{a.Forwarded, a.SkippedNoMatch, a.Dead}
@@ -170,7 +171,7 @@ func (t *Table) Actions(general After) []Action {
 		}
 	}
 	add(general)
-	for _, r := range t.rules {
+	for _, r := range t.mayMatch(Mail{Inbox: inbox, Labels: labels}) {
 		add(r.After)
 	}
 	return all

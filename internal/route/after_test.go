@@ -1,6 +1,7 @@
 package route
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,27 @@ func TestAction(t *testing.T) {
 		if err := got.UnmarshalText([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is %q, %v; want an error with %q", in, got, err, want)
 		}
+	}
+}
+
+// TestActions: a rule that never matches a message of the inbox does nothing there.
+func TestActions(t *testing.T) {
+	day := 24 * time.Hour
+	table := compile(t,
+		Rule{Name: "two", Match: Match{Inbox: []string{"two@firm.example"}}, To: []string{"a@x.example"}, After: After{Forwarded: Delete}},
+		Rule{Name: "acme", Match: Match{Label: []string{"tenant=acme"}, Subject: []string{"rent"}}, To: []string{"a@x.example"}, After: After{Forwarded: "move:Acme", Dead: Seen}},
+		Rule{Name: "rest", To: []string{"a@x.example"}, After: After{Forwarded: Keep, DeleteAfter: &day}},
+	)
+	for inbox, want := range map[string][]Action{
+		"two@firm.example": {"flag:$X", Delete},
+		"one@firm.example": {"flag:$X", "move:Acme", Seen, Delete},
+	} {
+		if got := table.Actions(After{SkippedNoMatch: "flag:$X"}, inbox, "tenant=acme"); !slices.Equal(got, want) {
+			t.Errorf("%s has the actions %q, want %q", inbox, got, want)
+		}
+	}
+	if got, want := table.Actions(After{}, "one@firm.example"), []Action{Delete}; !slices.Equal(got, want) {
+		t.Errorf("without the label these are %q, want %q", got, want)
 	}
 }
 

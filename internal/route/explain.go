@@ -127,21 +127,30 @@ func (t *Table) Explain(ctx context.Context, m Mail) []Step {
 // other recipient, or have others.
 func (t *Table) Returns(inbox string, labels ...string) (forwards, nobody, others []string) {
 	m := Mail{Inbox: inbox, Labels: labels}
-	for i, s := range t.Explain(context.Background(), m) { // without a message there is nothing to wait for
-		r := t.rules[i]
-		fails := slices.ContainsFunc(s.Conditions, func(c Check) bool { return c.Is == NotHeld })
+	for _, r := range t.mayMatch(m) {
 		hasOthers := r.ToContacts != nil || slices.ContainsFunc(r.To, func(to string) bool { return !m.isOwn(to) })
 		switch {
-		case s.Outcome == NotReached || fails || !slices.ContainsFunc(r.To, m.isOwn):
+		case !slices.ContainsFunc(r.To, m.isOwn):
 		case r.OwnAddress == ForwardOwnAddress:
-			forwards = append(forwards, s.Route)
+			forwards = append(forwards, r.Name)
 		case !hasOthers:
-			nobody = append(nobody, s.Route)
+			nobody = append(nobody, r.Name)
 		default:
-			others = append(others, s.Route)
+			others = append(others, r.Name)
 		}
 	}
 	return forwards, nobody, others
+}
+
+// mayMatch are the rules that may match a message of the inbox of m, which has no message.
+func (t *Table) mayMatch(m Mail) (rules []compiled) {
+	for i, s := range t.Explain(context.Background(), m) { // without a message there is nothing to wait for
+		fails := slices.ContainsFunc(s.Conditions, func(c Check) bool { return c.Is == NotHeld })
+		if s.Outcome != NotReached && !fails {
+			rules = append(rules, t.rules[i])
+		}
+	}
+	return rules
 }
 
 // Unreached names the rules that are never tried, and the rule before them that takes every
