@@ -150,9 +150,23 @@ func (s *services) addresses(ctx context.Context) (map[int64]string, error) {
 	return out, err
 }
 
+// sendsTo returns an error if nothing is sent to a destination, because it is not in the
+// configuration.
+func (s *services) sendsTo(ctx context.Context, destination string) error {
+	if err := s.knows(ctx, destination); err != nil || destination == "" || s.configured(destination) {
+		return err
+	}
+	return usage(fmt.Errorf("%s: %s", destination, outbox.RemovedHelp(destination)))
+}
+
+func (s *services) configured(destination string) bool {
+	_, ok := s.cfg.Events[destination]
+	return ok || destination == outbox.Server
+}
+
 // knows returns an error if a destination is neither in the configuration nor that of any event.
 func (s *services) knows(ctx context.Context, destination string) error {
-	if _, ok := s.cfg.Events[destination]; ok || destination == "" || destination == outbox.Server {
+	if destination == "" || s.configured(destination) {
 		return nil
 	}
 	old := false

@@ -20,6 +20,7 @@ type eventChange struct {
 	from        []outbox.Status // it is for events in these states
 	more        string          // of the help
 	deliberate  outbox.Status   // filters leave events in this state out unless --status names it
+	sends       bool            // it is for destinations that are in the configuration
 	do          func(ctx context.Context, s *services, who string, ids []int64) (int, error)
 }
 
@@ -27,10 +28,11 @@ func retryEvents() eventChange {
 	return eventChange{
 		name: "retry", short: "Send events again, or at once", ask: "Retry", done: "requeued", from: outbox.Retryable,
 		more: `
-Their destinations get them at once, without waiting for their pauses; one that
-answered 410 Gone needs ` + "`postrider event enable`" + `, too. Filters leave out what
-was skipped, unless there is --status skipped.
-`, deliberate: outbox.Dropped,
+They are sent at once, without waiting for the pause of their destination; one
+that answered 410 Gone needs ` + "`postrider event enable`" + `, too. Filters leave out
+what was skipped, unless there is --status skipped. It is not for events whose
+destination is no longer in the configuration.
+`, deliberate: outbox.Dropped, sends: true,
 		do: func(ctx context.Context, s *services, who string, ids []int64) (int, error) {
 			return s.outbox.Retry(ctx, who, ids...)
 		},
@@ -99,13 +101,19 @@ the inbox, records who did it.
 }
 
 func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, ids []int64, f outbox.Filter, yes, dryRun bool) error {
-	if err := s.knows(ctx, f.Destination); err != nil {
+	known := s.knows
+	if how.sends {
+		known = s.sendsTo
+	}
+	if err := known(ctx, f.Destination); err != nil {
 		return err
 	}
 	filtered, named := len(ids) == 0, len(ids)
 	if filtered {
 		err := s.outbox.List(ctx, f, func(e outbox.Entry) error {
-			ids = append(ids, e.ID)
+			if !how.sends || s.configured(e.Destination) {
+				ids = append(ids, e.ID)
+			}
 			return nil
 		})
 		switch {
@@ -163,6 +171,8 @@ func (a *app) fit(ctx context.Context, s *services, how eventChange, ids []int64
 			why = "there is no such event"
 		case err != nil:
 			return nil, err
+		case how.sends && !s.configured(e.Destination):
+			why = fmt.Sprintf("the destination %s: %s", e.Destination, outbox.RemovedHelp(e.Destination))
 		case slices.Contains(how.from, e.Status):
 			out = append(out, id)
 			continue
@@ -197,12 +207,8 @@ func (a *app) eventEnableCommand() *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.with(c.Context(), func(s *services) error {
-				if _, ok := s.cfg.Events[args[0]]; !ok {
-					names := a.destinations(c.Context())
-					if len(names) == 0 {
-						return usage(errors.New("there is no destination; the section events of the configuration has none"))
-					}
-					return usage(fmt.Errorf("there is no destination %q; the configuration has %s", args[0], strings.Join(names, ", ")))
+				if err := s.sendsTo(c.Context(), args[0]); err != nil {
+					return err
 				}
 				news, err := s.outbox.Works(c.Context(), args[0])
 				if err != nil {

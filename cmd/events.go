@@ -171,10 +171,9 @@ func (a *app) printStandings(all []outbox.Standing) error {
 		if dead > 0 {
 			line += fmt.Sprintf(", %d dead (postrider event list --destination %s --status dead)", dead, st.Name)
 		}
-		switch {
-		case st.Gone:
-			line += "; it wants no more events, so none are sent; to resume: postrider event enable " + st.Name
-		case st.LastError != "":
+		if why := st.Stopped(); why != "" {
+			line += "; " + why
+		} else if st.LastError != "" {
 			line += "; the last attempt failed: " + text.Cut(st.LastError, 300)
 		}
 		if _, err := fmt.Fprintln(a.out, text.Line(line)); err != nil {

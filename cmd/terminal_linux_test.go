@@ -133,7 +133,7 @@ var terminalCases = []terminalCase{
 	{"event skip --destination imap", "", "0 0 0 0 2 1", map[string]string{idle: `^No event matches; nothing was changed\.\n$`}},
 	{"event skip --destination crm", "", "2 2 2 2 2 1", map[string]string{idle: `there is no destination "crm"`}},
 	{"event purge --status waiting", "", "2 2 2 2 2 2", map[string]string{idle: `is not for events that are waiting, but for done, dead or skipped`}},
-	{"event enable crm", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: there is no destination; the section events of the configuration has none`}},
+	{"event enable crm", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: there is no destination "crm", neither in the configuration nor among the events`}},
 	{"inbox add new@firm.example --host 127.0.0.1 --security none --no-check", "sesame\r", "0 0 0 0 2 1", map[string]string{idle: `Added new@firm\.example\.`}},
 	{"inbox add new@firm.example", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: no IMAP server was found for firm\.example \(no MX record; .*\); give it with --host HOST\n$`}},
 	{"inbox login desk@firm.example", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: inbox desk@firm\.example logs in with a password; to use OAuth2: `}},

@@ -94,6 +94,7 @@ type Destination struct {
 	OldestWaiting time.Duration // 0 when no event waits
 	Dead          int           // events
 	LastError     string        // of the last try; empty when it did not fail
+	Stopped       string        // why nothing is sent to it, and what to do; empty if that is not so
 	Actions       bool          // on the IMAP servers, instead of events
 }
 
@@ -105,7 +106,10 @@ func CheckDestination(d Destination, l Limits) []Alert {
 	}
 	list := "see `postrider event list --destination " + d.Name
 	waiting := list + " --status waiting`"
-	if d.LastError != "" {
+	switch {
+	case d.Stopped != "":
+		waiting = d.Stopped
+	case d.LastError != "":
 		waiting += "; the last error was: " + text.Line(d.LastError)
 	}
 	c.age(EventsWaiting, d.OldestWaiting, l.EventsWaiting, "age of the oldest waiting event", waiting)

@@ -28,6 +28,11 @@ func TestCheckDestination(t *testing.T) {
 	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("past them it raises\n%+v\nwant\n%+v", got, want)
 	}
+	crm.Stopped = "it is gone"
+	got = CheckDestination(crm, Limits{EventsWaiting: ptr(time.Hour)})
+	if len(got) != 1 || !strings.HasSuffix(got[0].Message, "more than alerts.events_waiting (1h); it is gone") {
+		t.Errorf("of one to which nothing is sent it raises %+v", got)
+	}
 	got = CheckDestination(Destination{Name: "imap", Dead: 1, Actions: true}, Limits{EventsDead: ptr(0)})
 	if len(got) != 1 || !strings.HasPrefix(got[0].Message, "actions on the servers: dead actions: 1, more than alerts.events_dead (0)") {
 		t.Errorf("of actions it raises %+v", got)

@@ -15,6 +15,7 @@ type Standing struct {
 	LastError       string         `json:"last_error"`         // empty when the last try did not fail
 	RetryAt         *time.Time     `json:"retry_at,omitempty"` // nothing is sent before
 	Gone            bool           `json:"gone,omitempty"`     // it wants no more events (HTTP 410)
+	Removed         bool           `json:"removed,omitempty"`  // it is no longer in the configuration
 
 	OldestWaiting time.Duration `json:"-"` // its age by the database's clock
 }
@@ -25,6 +26,22 @@ func (st Standing) Title() string {
 		return "actions on the servers"
 	}
 	return "events for " + st.Name
+}
+
+// Stopped says why nothing is sent to a destination, and what to do; empty if that is not so.
+func (st Standing) Stopped() string {
+	switch {
+	case st.Removed:
+		return RemovedHelp(st.Name)
+	case st.Gone:
+		return "it wants no more events, so none are sent; to resume: postrider event enable " + st.Name
+	}
+	return ""
+}
+
+// RemovedHelp says what to do about a destination that has events and is not in the configuration.
+func RemovedHelp(name string) string {
+	return "it is no longer in the section events of the configuration, so nothing is sent to it; to drop its events: postrider event skip --destination " + name
 }
 
 // Live is how much has not ended.
@@ -51,7 +68,7 @@ func (s *Store) Standings(ctx context.Context, now time.Time, names ...string) (
 	live := func(c Count) bool { return c.Status == Waiting || c.Status == InProgress }
 	for _, c := range counts {
 		if by[c.Destination] == nil && live(c) && c.Destination != Server {
-			by[c.Destination] = &Standing{Name: c.Destination, Counts: map[Status]int{}}
+			by[c.Destination] = &Standing{Name: c.Destination, Counts: map[Status]int{}, Removed: true}
 		}
 	}
 	for _, c := range counts {

@@ -169,7 +169,7 @@ func (s Sources) eventAlerts(named []string, all []outbox.Standing) (alerts []he
 	}
 	for _, st := range all {
 		alerts = append(alerts, health.CheckDestination(health.Destination{
-			Name: st.Name, OldestWaiting: st.OldestWaiting, Dead: st.Counts[outbox.DeadLetter], LastError: st.LastError,
+			Name: st.Name, OldestWaiting: st.OldestWaiting, Dead: st.Counts[outbox.DeadLetter], LastError: st.LastError, Stopped: st.Stopped(),
 			Actions: st.Name == outbox.Server,
 		}, s.Alerts)...)
 	}

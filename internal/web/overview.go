@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"postrider/internal/inbox"
@@ -122,13 +123,14 @@ func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox, audits []
 		}
 	}
 	for _, d := range report.Events {
-		if d.LastError == "" && d.Dead() == 0 {
+		stopped := d.Stopped()
+		if d.LastError+stopped == "" && d.Dead() == 0 {
 			continue
 		}
 		n := need{Title: fmt.Sprintf("%s: %d wait, %d are dead", d.Title(), d.Live(), d.Dead()), Says: d.LastError}
 		n.Fix = "postrider tries again by itself. Look at the dead ones: postrider event list --destination " + d.Name + " --status dead"
-		if d.Gone {
-			n.Fix = "It wants no more events, so none are sent. To resume: postrider event enable " + d.Name
+		if stopped != "" {
+			n.Fix = strings.ToUpper(stopped[:1]) + stopped[1:]
 		}
 		b.Needs = append(b.Needs, n)
 	}

@@ -73,9 +73,11 @@ func TestFollows(t *testing.T) {
 	since := noon.Add(-time.Hour)
 	s.follows = []outbox.Standing{
 		{Name: "crm", Counts: map[outbox.Status]int{outbox.Waiting: 4, outbox.InProgress: 1}, OldestWaitingAt: &since, LastError: "connection refused"},
+		{Name: "old", Counts: map[outbox.Status]int{outbox.Waiting: 1}, Removed: true},
 		{Name: outbox.Server, Counts: map[outbox.Status]int{outbox.DeadLetter: 2}},
 	}
 	s.get("/").has(t, http.StatusOK, "events for crm: 5 wait, 0 are dead", "connection refused",
+		"events for old: 1 wait, 0 are dead", "It is no longer in the section events", "postrider event skip --destination old",
 		`<dt>events for crm</dt><dd>5 waiting <span class="muted">since `, "2026-03-31 11:34",
 		`<dt>actions on the servers</dt><dd>0 waiting, <span class="bad">2 dead</span>`)
 }
