@@ -164,7 +164,7 @@ func (d *deliverer) doubtful(ctx context.Context, j *job, it fetched, failed err
 	}
 	current := row.UIDValidity == t.Epoch
 	another := it.msg != nil && (t.Read || !isOf(t, it.msg))
-	why := "it was expunged before it could be forwarded"
+	why := "it is no longer in its folder"
 	switch {
 	case it.msg != nil && !another && current: // nothing is known of its content
 		return true, "", nil

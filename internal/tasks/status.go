@@ -30,7 +30,7 @@ const (
 	SkipDuplicate SkipReason = "duplicate"   // all recipients have the content by other tasks
 	SkipLoop      SkipReason = "loop"        // postrider forwarded it before, it made too many hops, or it is only for its own inbox
 	SkipTooLarge  SkipReason = "too_large"   // larger than forward.max_size
-	SkipVanished  SkipReason = "vanished"    // it was expunged before it was forwarded, or its UID has another message
+	SkipVanished  SkipReason = "vanished"    // it is no longer in its folder, or its UID has another message
 	SkipByRoute   SkipReason = "by_route"    // a route skips it
 	SkipOperator  SkipReason = "by_operator" // an operator skipped it
 	SkipReport    SkipReason = "report"      // a report of the bounce inbox: it was read, and is not forwarded
