@@ -17,6 +17,12 @@ type statement struct {
 	task      int64
 	recipient string // of the delivery
 	arrival   tasks.Arrival
+	earlier   bool // it is about an attempt before the task was requeued
+}
+
+func stated(t tasks.Task, d tasks.Delivery, f bounce.Fate) statement {
+	a := arrivalOf(f, d.Recipient)
+	return statement{t.ID, d.Recipient, a, t.Predates(a, d)}
 }
 
 // about finds the deliveries that a report is about. why says why there are none.
@@ -54,8 +60,8 @@ func (b *Book) byToken(ctx context.Context, r bounce.Report) ([]statement, strin
 	}
 	var out []statement // the one that says most
 	for _, f := range fates {
-		if a := arrivalOf(f, d.Recipient); len(out) == 0 || a.Status.Beyond(out[0].arrival.Status) {
-			out = []statement{{t.ID, d.Recipient, a}}
+		if s := stated(t, d, f); len(out) == 0 || s.arrival.Status.Beyond(out[0].arrival.Status) {
+			out = []statement{s}
 		}
 	}
 	return out, "it names no recipient", nil
@@ -109,9 +115,9 @@ func (b *Book) byMessageID(ctx context.Context, r bounce.Report) (about []statem
 			return nil, "", err
 		}
 		left = slices.DeleteFunc(slices.Clone(left), func(f bounce.Fate) bool {
-			to, ok := deliveryTo(t, f)
+			d, ok := deliveryTo(t, f)
 			if ok {
-				about = append(about, statement{t.ID, to, arrivalOf(f, to)})
+				about = append(about, stated(t, d, f))
 			}
 			return ok
 		})
@@ -120,13 +126,13 @@ func (b *Book) byMessageID(ctx context.Context, r bounce.Report) (about []statem
 }
 
 // deliveryTo is the recipient of a task that a fate is about.
-func deliveryTo(t tasks.Task, f bounce.Fate) (string, bool) {
+func deliveryTo(t tasks.Task, f bounce.Fate) (tasks.Delivery, bool) {
 	for _, d := range t.Deliveries {
 		if tasks.Reached([]tasks.Delivery{d}) && f.Is(d.Recipient) {
-			return d.Recipient, true
+			return d, true
 		}
 	}
-	return "", false
+	return tasks.Delivery{}, false
 }
 
 var statuses = map[bounce.Action]tasks.ArrivalStatus{
@@ -161,7 +167,11 @@ const enough = 5
 func sentence(about []statement) string {
 	var parts []string
 	for _, s := range about {
-		parts = append(parts, fmt.Sprintf("task %d %s: %s", s.task, s.arrival.Status, s.arrival.Line(s.recipient)))
+		part := fmt.Sprintf("task %d %s: %s", s.task, s.arrival.Status, s.arrival.Line(s.recipient))
+		if s.earlier {
+			part += " (dated before the task was requeued, not recorded)"
+		}
+		parts = append(parts, part)
 	}
 	return strings.Join(text.Some(parts, enough), "; ")
 }

@@ -220,6 +220,29 @@ func TestReadByMessageID(t *testing.T) {
 	}
 }
 
+// TestReadEarlier: of a report on an attempt before the task was requeued, nothing is recorded, and the
+// reason says so.
+func TestReadEarlier(t *testing.T) {
+	dated := goneFailed + "\nLast-Attempt-Date: Fri, 20 Nov 2026 08:00:00 +0000"
+	for _, tokens := range []bool{true, false} {
+		for _, requeued := range []bool{true, false} {
+			r := newRegistry()
+			for id, task := range r.tasks {
+				task.Deliveries[0].DeliveredAt, task.QueuedAt = &day0, task.CreatedAt
+				if requeued {
+					task.QueuedAt = day0
+				}
+				r.tasks[id] = task
+			}
+			says, _, err := book(t, r, tokens).Read(t.Context(), parsed(t, reported(signer(t, secret, day0).ReversePath(7, "gone@other.example"), dated)), false)
+			said := strings.HasSuffix(says, "no such user at mx.other.example (dated before the task was requeued, not recorded)")
+			if err != nil || said != requeued {
+				t.Errorf("requeued %t: Read = %q, %v; want it to say whether it is not recorded", requeued, says, err)
+			}
+		}
+	}
+}
+
 // TestReadFails: the registry's error is no verdict on the message.
 func TestReadFails(t *testing.T) {
 	gone := errors.New("the database is away")

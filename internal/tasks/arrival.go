@@ -83,6 +83,12 @@ func (a Arrival) Earlier(delivered *time.Time) bool {
 	return !a.At.IsZero() && delivered != nil && a.At.Before(delivered.Add(-time.Hour))
 }
 
+// Predates reports whether a report on a delivery of the task is about an attempt before an operator
+// requeued the task.
+func (t Task) Predates(a Arrival, d Delivery) bool {
+	return !t.QueuedAt.Equal(t.CreatedAt) && a.Earlier(d.DeliveredAt)
+}
+
 // OfMailbox reports whether a bounce says that the recipient's mailbox does not exist or takes no
 // mail (RFC 3463 X.1.X, X.2.1), and not that a message or its sender (X.1.7, X.1.8) was refused, or
 // that a member of an alias is gone. A code without an enhanced one does not say it: servers refuse

@@ -30,7 +30,7 @@ func (q *Queue) Arrived(_ context.Context, who string, taskID int64, recipient s
 		return false, fmt.Errorf("task %d: record what became of the delivery to %s: %w", taskID, recipient, tasks.ErrNotFound)
 	}
 	if !tasks.Reached(t.Deliveries[i:i+1]) || !a.Status.Beyond(t.arrivals[recipient].Status) ||
-		!t.QueuedAt.Equal(t.CreatedAt) && a.Earlier(t.Deliveries[i].DeliveredAt) {
+		t.Predates(a, t.Deliveries[i]) {
 		return false, nil
 	}
 	a = a.Recorded(t.Deliveries[i].DeliveredAt, now)
