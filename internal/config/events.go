@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -44,10 +45,13 @@ const (
 )
 
 // EventKinds are the values of events.NAME.on.
-var EventKinds = []string{
+var EventKinds = append([]string{
 	string(outbox.Registered), string(outbox.Forwarded), string(outbox.SkippedNoMatch), string(outbox.Skipped), string(outbox.Dead),
-	string(outbox.Uncertain), string(outbox.Bounced), string(outbox.InboxUnreachable), string(outbox.InboxOK), string(outbox.NeedsLogin),
-}
+	string(outbox.Uncertain), string(outbox.Bounced),
+}, ofInboxes...)
+
+// ofInboxes are the kinds that have no message, and so no route.
+var ofInboxes = []string{string(outbox.InboxUnreachable), string(outbox.InboxOK), string(outbox.NeedsLogin)}
 
 const includeHeaders = "headers"
 
@@ -96,28 +100,19 @@ func (r *reader) destination(name string, e *Events, c *Config) {
 	for i, what := range e.Include {
 		r.oneOf(fmt.Sprintf("%s.include[%d]", at, i), what, includeHeaders)
 	}
+	for i, text := range e.Label {
+		if !label.MatchString(text) {
+			r.refuse(fmt.Sprintf("%s.label[%d]", at, i), "%q is not a label; write it like tenant=acme, or tenant for any value", text)
+		}
+	}
 	r.eventRoutes(at, *e, c)
 	r.effects(at, *e)
 	e.CAFile = relativeTo(r.path, e.CAFile)
 	r.certificates(at+".ca_file", e.CAFile)
 	r.proxy(at+".proxy", string(e.Proxy))
-	for _, n := range []struct {
-		key string
-		v   *time.Duration
-		def time.Duration
-	}{{"timeout", &e.Timeout, eventsTimeout}, {"give_up_after", &e.GiveUp, eventsGiveUp}} {
-		if *n.v < 0 {
-			r.refuse(at+"."+n.key, "is negative")
-		} else if *n.v == 0 {
-			*n.v = n.def
-		}
-	}
-	if e.Batch < 0 || e.Batch > 1000 {
-		r.refuse(at+".batch", "is %d; it is a number from 1 to 1000", e.Batch)
-	}
-	if e.Batch == 0 {
-		e.Batch = eventsBatch
-	}
+	orDefault(r, at+".batch", &e.Batch, eventsBatch, 1, 1000)
+	orDefault(r, at+".timeout", &e.Timeout, eventsTimeout, time.Second, time.Hour)
+	orDefault(r, at+".give_up_after", &e.GiveUp, eventsGiveUp, time.Second, 365*24*time.Hour)
 	if e.URL != "" && !r.hasErrorWithin(at) {
 		if _, err := sink.Open(e.Settings("")); err != nil {
 			r.refuse(at, "cannot be used: %v", err)
@@ -125,8 +120,19 @@ func (r *reader) destination(name string, e *Events, c *Config) {
 	}
 }
 
+// orDefault sets what is not in the file to its default, and checks the range of what is.
+func orDefault[T cmp.Ordered](r *reader, key string, v *T, missing, low, high T) {
+	if _, given := r.places[key]; !given {
+		*v = missing
+	}
+	between(r, key, *v, low, high)
+}
+
 // effects refuses what has no effect: who sets it expects that it has.
 func (r *reader) effects(at string, e Events) {
+	if len(e.Route) > 0 && len(e.On) > 0 && !slices.ContainsFunc(e.On, func(kind string) bool { return !slices.Contains(ofInboxes, kind) }) {
+		r.refuse(at+".route", "has no effect, because on has only kinds of inboxes, which have no route; remove it, or add other kinds to on")
+	}
 	scheme, _, _ := strings.Cut(string(e.URL), "://")
 	if e.CAFile != "" && slices.Contains([]string{"http", "amqp", "redis", "redis-cluster"}, scheme) {
 		r.refuse(at+".ca_file", "has no effect on %s://, which is not encrypted; remove it, or change the url", scheme)
