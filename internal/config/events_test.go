@@ -59,7 +59,15 @@ func TestEventErrors(t *testing.T) {
 			t.Errorf("%s: the errors are %s; want %q, and no password", text, got, want)
 		}
 	}
-	got := loadErrors(t, write(t, minimal+"events:\n  imap: {url: 'https://a.example/', on: [dead]}\n  Ä: {url: 'https://a.example/', on: [dead]}\n"), variables())
+	got := loadErrors(t, write(t, minimal+`events: {crm: {url: "http://x.example", secrets: env:SIGN, on: [dead], route: nobody}}`), variables())
+	if !strings.Contains(got, "events.crm.route[0]: there is no route") || !strings.Contains(got, "events.crm: cannot be used: ") {
+		t.Errorf("the errors are %s, want the one of the url, too", got)
+	}
+	got = loadErrors(t, write(t, minimal+`events: {crm: {url: "https://x.example", secrets: [env:MISSING], on: [dead], route: nobody}}`), variables())
+	if !strings.Contains(got, "events.crm.secrets[0]: ") || strings.Contains(got, "cannot be used") {
+		t.Errorf("the errors are %s, want the one of the secret once", got)
+	}
+	got = loadErrors(t, write(t, minimal+"events:\n  imap: {url: 'https://a.example/', on: [dead]}\n  Ä: {url: 'https://a.example/', on: [dead]}\n"), variables())
 	if !strings.Contains(got, "events.imap: is the name of something else") || !strings.Contains(got, "events.Ä: is not a valid name") {
 		t.Errorf("the errors are %s", got)
 	}
