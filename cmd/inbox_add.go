@@ -49,7 +49,7 @@ func (s *services) finder() (account.Finder, error) {
 		return account.Finder{}, err
 	}
 	dns := resolver(s.cfg)
-	dialer := proxy.Dialer{Proxy: string(s.cfg.IMAP.Proxy), RootCAs: roots, Resolver: dns}
+	dialer := proxy.Dialer{Proxy: string(s.cfg.IMAP.Proxy), RootCAs: roots, Resolver: dns.Resolver}
 	return account.Finder{DNS: dns, HTTP: &http.Transport{
 		DialContext:       func(ctx context.Context, _, addr string) (net.Conn, error) { return dialer.Dial(ctx, addr) },
 		TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},

@@ -212,6 +212,8 @@ func Published(ctx context.Context, dns Resolver, key *dkim.Key) error {
 	}
 	found, why := lookUp(ctx, dns, key.Domain(), key.Selector())
 	switch {
+	case why != nil && why.result == resultTemporary:
+		return fmt.Errorf("the TXT record %s is not known: %s", name, why.why)
 	case why != nil:
 		return fmt.Errorf("the TXT record %s is not usable (%s); it has to be: %s", name, why.why, record)
 	case !own.key.(*rsa.PublicKey).Equal(found.key):

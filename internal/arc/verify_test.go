@@ -200,7 +200,7 @@ func TestPublished(t *testing.T) {
 		keyOf(1024):                  "the TXT record s1._domainkey.firm.example has another key; it has to be: v=DKIM1; k=rsa; p=MI",
 		recordOf(rsaKey()) + "; t=y": "the TXT record s1._domainkey.firm.example is marked as a test (t=y), so that signatures do not count; it has to be: v=DKIM1",
 		"v=DKIM1; p=":                "the TXT record s1._domainkey.firm.example is not usable (its key was revoked); it has to be: v=DKIM1",
-		"?":                          "the TXT record s1._domainkey.firm.example is not usable (the key of firm.example could not be looked up: ",
+		"?":                          "the TXT record s1._domainkey.firm.example is not known: the key of firm.example could not be looked up: ",
 	} {
 		err := Published(t.Context(), zone{"s1._domainkey.firm.example": record}, key)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
