@@ -164,13 +164,21 @@ func (a *app) printStandings(all []outbox.Standing) error {
 		if live+dead == 0 && st.LastError == "" {
 			continue
 		}
-		line := fmt.Sprintf("%s: %d waiting", st.Title(), live)
+		var parts []string
+		if live > 0 || dead == 0 {
+			parts = append(parts, fmt.Sprintf("%d waiting", live))
+		}
 		if st.OldestWaitingAt != nil {
-			line += ", the oldest since " + a.when(st.OldestWaitingAt)
+			parts = append(parts, "the oldest since "+a.when(st.OldestWaitingAt))
+		}
+		const list = "%d %s (postrider event list --destination %s --status %s)"
+		if st.Failing > 0 && st.Name == outbox.Server {
+			parts = append(parts, fmt.Sprintf(list, st.Failing, "of them failed before", st.Name, outbox.Waiting))
 		}
 		if dead > 0 {
-			line += fmt.Sprintf(", %d dead (postrider event list --destination %s --status dead)", dead, st.Name)
+			parts = append(parts, fmt.Sprintf(list, dead, "dead", st.Name, outbox.DeadLetter))
 		}
+		line := st.Title() + ": " + strings.Join(parts, ", ")
 		if why := st.Stopped(); why != "" {
 			line += "; " + why
 		} else if st.LastError != "" {

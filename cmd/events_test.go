@@ -1,12 +1,29 @@
 package cmd
 
 import (
+	"bytes"
 	"testing"
 
 	"postrider/internal/config"
 	"postrider/internal/outbox"
 	"postrider/internal/outbox/cloudevent"
 )
+
+// TestPrintStandings: what waits, what of it failed, and what is dead; nothing that is zero.
+func TestPrintStandings(t *testing.T) {
+	for want, counts := range map[string]map[outbox.Status]int{
+		"actions on the servers: 3 waiting, 2 of them failed before (postrider event list --destination imap --status waiting), " +
+			"1 dead (postrider event list --destination imap --status dead)\n": {outbox.Waiting: 2, outbox.InProgress: 1, outbox.DeadLetter: 1},
+		"actions on the servers: 2 dead (postrider event list --destination imap --status dead)\n": {outbox.DeadLetter: 2},
+		"": {outbox.Done: 4},
+	} {
+		var out bytes.Buffer
+		st := outbox.Standing{Name: outbox.Server, Counts: counts, Failing: counts[outbox.Waiting]}
+		if err := (&app{out: &out}).printStandings([]outbox.Standing{st}); err != nil || out.String() != want {
+			t.Errorf("%v: it prints %q, %v; want %q", counts, out.String(), err, want)
+		}
+	}
+}
 
 // TestEventSource: the source is a URI whatever the domain of forward.from, or the host of the relay.
 func TestEventSource(t *testing.T) {

@@ -94,7 +94,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			e.gauge(events, float64(d.Counts[s]), d.Name, string(s))
 		}
 		e.time(eventsOldest, d.OldestWaitingAt, d.Name)
-		e.gauge(eventsUp, number(d.LastError == ""), d.Name)
+		if d.Name != outbox.Server { // its actions go to many servers
+			e.gauge(eventsUp, number(d.LastError == ""), d.Name)
+		}
 	}
 	e.state(relayUp, r.RelayUp)
 	e.gauge(relayLogin, number(r.RelayNeedsLogin != ""))

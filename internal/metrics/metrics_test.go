@@ -53,6 +53,7 @@ func report() status.Report {
 		Events: []outbox.Standing{
 			{Name: "bus", Counts: map[outbox.Status]int{outbox.Done: 7}},
 			{Name: "crm", Counts: map[outbox.Status]int{outbox.Waiting: 2, outbox.DeadLetter: 1}, OldestWaitingAt: &noon, LastError: "refused"},
+			{Name: outbox.Server, Counts: map[outbox.Status]int{outbox.Waiting: 1}},
 		},
 		LastPassAt: &noon, RelayUp: &yes, RelayCertificateUntil: &noon, RelayNeedsLogin: "expired", LimitReached: "per_hour",
 		DeliverySeconds: histogram, PassSeconds: histogram,

@@ -184,6 +184,7 @@ type Count struct {
 	Destination string
 	Status      Status
 	N           int
+	Failing     int           // those whose last try failed
 	Oldest      time.Time     // when the oldest of them was made
 	Age         time.Duration // of the oldest
 }
@@ -196,7 +197,7 @@ func (s *Store) Stats(ctx context.Context) (counts []Count, _ error) {
 			return err
 		}
 		counts = nil
-		rows, err := db.Query(tx, func(r *countRow) []any { return []any{&r.Destination, &r.Status, &r.N, &r.oldest} }, sqlStats)
+		rows, err := db.Query(tx, func(r *countRow) []any { return []any{&r.Destination, &r.Status, &r.N, &r.Failing, &r.oldest} }, sqlStats)
 		for _, r := range rows {
 			r.Oldest, r.Age = r.oldest.Time, now.Sub(r.oldest.Time)
 			counts = append(counts, r.Count)

@@ -97,7 +97,7 @@ WHERE destination = ? AND visible_at > 0 AND inbox_id NOT IN (SELECT id FROM mon
 
 	// Reads the whole table, which has what retention leaves.
 	sqlStats = `
-SELECT destination, status, COUNT(*), MIN(created_at) FROM monitored_outbox GROUP BY destination, status ORDER BY 1, 2`
+SELECT destination, status, COUNT(*), COUNT(NULLIF(error_message, '')), MIN(created_at) FROM monitored_outbox GROUP BY destination, status ORDER BY 1, 2`
 )
 
 // Destinations, by PRIMARY KEY (name).

@@ -12,6 +12,7 @@ type Standing struct {
 	Name            string         `json:"name"`
 	Counts          map[Status]int `json:"counts"`             // events by status
 	OldestWaitingAt *time.Time     `json:"oldest_waiting_at"`  // when it was made; null when none waits, and for imap, where waiting may be on purpose
+	Failing         int            `json:"failing,omitempty"`  // events that wait, and whose last try failed
 	LastError       string         `json:"last_error"`         // empty when the last try did not fail
 	RetryAt         *time.Time     `json:"retry_at,omitempty"` // nothing is sent before
 	Gone            bool           `json:"gone,omitempty"`     // it wants no more events (HTTP 410)
@@ -67,13 +68,16 @@ func (s *Store) Standings(ctx context.Context, now time.Time, names ...string) (
 	}
 	live := func(c Count) bool { return c.Status == Waiting || c.Status == InProgress }
 	for _, c := range counts {
-		if by[c.Destination] == nil && live(c) && c.Destination != Server {
-			by[c.Destination] = &Standing{Name: c.Destination, Counts: map[Status]int{}, Removed: true}
+		if by[c.Destination] == nil && live(c) {
+			by[c.Destination] = &Standing{Name: c.Destination, Counts: map[Status]int{}, Removed: c.Destination != Server}
 		}
 	}
 	for _, c := range counts {
 		if st := by[c.Destination]; st != nil {
 			st.Counts[c.Status] = c.N
+			if c.Status == Waiting {
+				st.Failing = c.Failing
+			}
 			if oldest := c.Oldest.UTC(); live(c) && c.Destination != Server && (st.OldestWaitingAt == nil || oldest.Before(*st.OldestWaitingAt)) {
 				st.OldestWaitingAt, st.OldestWaiting = &oldest, c.Age
 			}
@@ -83,7 +87,7 @@ func (s *Store) Standings(ctx context.Context, now time.Time, names ...string) (
 	for name, st := range by {
 		d := states[name]
 		st.LastError, st.Gone = d.LastError, d.Gone
-		if d.RetryIn > 0 {
+		if d.RetryIn > 0 && !d.Gone {
 			at := now.Add(d.RetryIn).UTC()
 			st.RetryAt = &at
 		}

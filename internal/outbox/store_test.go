@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -244,31 +243,6 @@ func TestDestinations(t *testing.T) {
 			t.Errorf("when it works again that is %t, %v, and it is %+v", worked, err, look())
 		}
 	})
-}
-
-// TestStandings: the age of what waits goes by the database's clock. What has ended does not wait. A
-// destination that is not named is no longer in the configuration.
-func TestStandings(t *testing.T) {
-	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
-	b.happen(Occurrence{Kind: Dead, TaskID: 1})
-	b.expand(to("bus"))
-	b.finish(Outcome{Claim: b.receive("bus")[0], Status: DeadLetter})
-	b.ahead.Add(int64(time.Hour))
-	b.happen(Occurrence{Kind: Dead, TaskID: 2})
-	b.expand(to("crm", "bus"))
-	b.ahead.Add(int64(2 * time.Hour))
-	all, err := b.Standings(t.Context(), time.Now(), "bus", "idle")
-	b.must(err)
-	for i, name := range []string{"bus", "crm", "idle"} {
-		st, wants := all[i], name != "idle"
-		if st.Name != name || wants != (st.OldestWaitingAt != nil) || wants && (st.OldestWaiting < 2*time.Hour || st.OldestWaiting > 3*time.Hour) ||
-			!wants && st.OldestWaiting != 0 || st.Removed != (name == "crm") {
-			t.Errorf("%s stands at %+v, want what waits for two hours", name, st)
-		}
-	}
-	if all[0].Counts[DeadLetter] != 1 || all[0].Counts[Waiting] != 1 {
-		t.Errorf("the counts are %v, want one dead and one that waits", all[0].Counts)
-	}
 }
 
 // TestTrail: what an operator does to an entry stands in the trail of its task, or of its inbox.
