@@ -25,7 +25,7 @@ forwarded: added again, it starts over. To pause it use
 Other inboxes continue meanwhile. Stopped half-way, remove leaves the inbox
 disabled and without its waiting messages; the same command removes the rest.
 While one of its messages is being sent, remove only disables the inbox, and
-exits with 75: try again in a moment.
+exits with 75: try again.
 ` + exitHelp,
 		Args:              takes(1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,
@@ -55,7 +55,7 @@ func (a *app) inboxRemove(ctx context.Context, address string, yes bool) error {
 			return s.queue.Remove(ctx, a.who(s.host()), in.ID)
 		})
 		if errors.Is(err, tasks.ErrSending) {
-			return &exitError{exitRetry, fmt.Errorf("a message of %s is being sent; the inbox is disabled now, and not removed: try again in a moment", in.Address)}
+			return &exitError{exitRetry, fmt.Errorf("a message of %s is being sent; the inbox is disabled now, and not removed: try again", in.Address)}
 		}
 		if err != nil && ctx.Err() != nil {
 			return fmt.Errorf("stopped: %s may be half removed, and is disabled then; `postrider inbox remove %s` continues", in.Address, text.Arg(in.Address))

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) recipientCommand() *cobra.Command {
-	return group("recipient", "Recipients whose mail bounces again and again (bounces)",
+	return group("recipient", "Recipients whose mail bounced too often (section bounces)",
 		a.recipientListCommand(), a.recipientResumeCommand())
 }
 

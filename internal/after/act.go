@@ -20,9 +20,10 @@ func (v *visit) act(ctx context.Context, at place, jobs []*job) {
 	}
 	switch jobs = open(jobs); {
 	case err == nil:
+		_, did := words(at.action)
 		for _, j := range jobs {
-			j.done(did(at.action))
-			v.log.Info(did(at.action), "task", j.task.ID, "folder", at.folder, "uid", j.task.UID)
+			j.done(did)
+			v.log.Info(did, "task", j.task.ID, "folder", at.folder, "uid", j.task.UID)
 		}
 	case ofKind(err, imapsrc.KindMessage) && len(jobs) > 1:
 		for _, j := range jobs {
@@ -40,8 +41,8 @@ func (v *visit) act(ctx context.Context, at place, jobs []*job) {
 }
 
 // verify refuses the jobs whose message is still in the open folder: to a login without the right to
-// delete, some servers answer OK and do nothing. A message that the server refuses to describe, and so
-// without a size, is gone.
+// delete, some servers answer OK and do nothing. A message without a size counts as gone: the server
+// does not describe it.
 func (v *visit) verify(ctx context.Context, at place, jobs []*job) error {
 	if _, marks := at.action.Flag(); marks || len(jobs) == 0 {
 		return nil

@@ -3,9 +3,9 @@
 //
 // Actions are outbox entries with the destination outbox.Server. They are claimed with a lease, an
 // inbox at a time, and carried out on a session of their own. Before a message is changed, the inbox
-// is looked up once more, for it may have been disabled or its deletions forbidden, and the message is
-// compared with the registry: its folder has the task's UIDVALIDITY, and it has the size and the
-// INTERNALDATE that were noted; before it is deleted, and where these differ, its content is
+// is looked up once more, because it may have been disabled, or deleting may no longer be allowed, and
+// the message is compared with the registry: its folder has the task's UIDVALIDITY, and it has the size
+// and the INTERNALDATE that were noted; before it is deleted, and where these differ, its content is
 // compared, too. Anything else is left alone.
 //
 // If a worker is killed, the next one checks what was done and continues; carrying out an action

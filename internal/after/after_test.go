@@ -182,9 +182,9 @@ func TestGone(t *testing.T) {
 	r.wants("seen", 3)
 	check(t, r.imap.Expunge(user, "INBOX", r.uids("INBOX")...))
 	r.work()
-	r.wantEnd(1, outbox.Done, "not in its folder")
-	r.wantEnd(2, outbox.Done, "not in its folder")
-	r.wantEnd(3, outbox.Dropped, "not in its folder")
+	r.wantEnd(1, outbox.Done, "no longer in its folder")
+	r.wantEnd(2, outbox.Done, "no longer in its folder")
+	r.wantEnd(3, outbox.Dropped, "no longer in its folder")
 }
 
 // TestServerWithNeither: nothing is expunged by a server that would expunge more.
@@ -376,7 +376,7 @@ func TestGivenUp(t *testing.T) {
 	r.wantEnd(1, outbox.DeadLetter, `no folder "Nowhere"`)
 	r.wantEnd(2, outbox.Done, "")
 	r.wantIn("INBOX", "message 0", "message 2")
-	if want := "1 server: not moved to Nowhere: "; !strings.HasPrefix(r.trail[len(r.trail)-1], want) {
+	if want := "1 server: failed: move to Nowhere: "; !strings.HasPrefix(r.trail[len(r.trail)-1], want) {
 		t.Errorf("the trail ends with %q, want %q", r.trail[len(r.trail)-1], want)
 	}
 }

@@ -21,7 +21,7 @@ type cannot struct{ why string }
 func (e *cannot) Error() string { return e.why }
 
 var (
-	errNoUIDPLUS = &cannot{"the server offers no UIDPLUS (RFC 4315): other messages would be expunged; nothing was deleted"}
+	errNoUIDPLUS = &cannot{"the server offers no UIDPLUS (RFC 4315): a message cannot be deleted without also expunging others"}
 	errNoTrash   = &cannot{"Gmail shows no folder for deleted messages; show it in IMAP (settings, Labels, Trash)"}
 	errNoMove    = &cannot{"the server offers neither MOVE (RFC 6851) nor UIDPLUS (RFC 4315), so nothing can be moved safely"}
 )
@@ -104,18 +104,19 @@ func arrived(t tasks.Task, known map[int64]tasks.Task) bool {
 	return true
 }
 
-// did says in words what an action has done.
-func did(a route.Action) string {
-	if a == route.Seen {
-		return "marked as read"
+// words says what an action does, and what it has done.
+func words(a route.Action) (do, did string) {
+	flag, marks := a.Flag()
+	folder, moves := a.Folder()
+	switch {
+	case a == route.Seen:
+		return "mark as read", "marked as read"
+	case marks:
+		return "set flag " + flag, "flag " + flag + " set"
+	case moves:
+		return "move to " + text.Line(folder), "moved to " + text.Line(folder)
 	}
-	if flag, ok := a.Flag(); ok {
-		return "flag " + flag + " set"
-	}
-	if folder, ok := a.Folder(); ok {
-		return "moved to " + text.Line(folder)
-	}
-	return "deleted"
+	return "delete", "deleted"
 }
 
 func (j *job) done(what string) {
@@ -125,7 +126,7 @@ func (j *job) done(what string) {
 // gone ends a job whose message is not in its folder: an earlier try or another client moved or
 // deleted it.
 func (j *job) gone(a route.Action) {
-	const why = "the message is not in its folder any more"
+	const why = "the message is no longer in its folder"
 	if _, marks := a.Flag(); marks {
 		j.skip(why)
 		return
@@ -145,10 +146,11 @@ func (j *job) back(pause time.Duration) {
 
 // dead gives a job up.
 func (j *job) dead(why string) {
+	do, _ := words(route.Action(j.claim.Action))
 	j.log.Warn("action on the IMAP server given up", "task", j.task.ID, "action", j.claim.Action, "error", why)
 	j.end = &outbox.Outcome{
 		Claim: j.claim, Status: outbox.DeadLetter, Error: why,
-		Trail: outbox.Line{Event: "server", Detail: "not " + did(route.Action(j.claim.Action)) + ": " + why},
+		Trail: outbox.Line{Event: "server", Detail: "failed: " + do + ": " + why},
 	}
 }
 

@@ -41,14 +41,14 @@ func (b *Book) byToken(ctx context.Context, r bounce.Report) ([]statement, strin
 	}
 	t, err := b.queue.Get(ctx, ref.Task)
 	if errors.Is(err, tasks.ErrNotFound) {
-		return nil, fmt.Sprintf("task %d, which it is about, is not in the registry any more", ref.Task), nil
+		return nil, fmt.Sprintf("task %d, which it is about, is no longer in the registry", ref.Task), nil
 	}
 	if err != nil {
 		return nil, "", err
 	}
 	i := slices.IndexFunc(t.Deliveries, func(d tasks.Delivery) bool { return ref.Is(d.Recipient) })
 	if i < 0 {
-		return nil, fmt.Sprintf("the recipient that it is about is not one of task %d any more", t.ID), nil
+		return nil, fmt.Sprintf("the recipient that it is about is no longer a recipient of task %d", t.ID), nil
 	}
 	d := t.Deliveries[i]
 	if !tasks.Reached(t.Deliveries[i : i+1]) {

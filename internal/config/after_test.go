@@ -38,7 +38,7 @@ func TestAfter(t *testing.T) {
 func TestAfterErrors(t *testing.T) {
 	for _, tt := range []struct{ after, ofRoute, more, want string }{
 		{"{forwarded: remove}", "{}", "", `after.forwarded: has to be keep, seen, delete, {flag: FLAG} or {move: FOLDER}, not "remove"`},
-		{"{forwarded: {move: A, flag: B}}", "{}", "", "after.forwarded: has to be keep, seen, delete, {flag: FLAG} or {move: FOLDER}, not a section"},
+		{"{forwarded: {move: A, flag: B}}", "{}", "", "after.forwarded: has to be keep, seen, delete, {flag: FLAG} or {move: FOLDER} with one key and one name, not a section"},
 		{"{forwarded: {copy: A}}", "{}", "", "after.forwarded: has to be keep, seen"},
 		{"{forwarded: {flag: \\Deleted}}", "{}", "", `after.forwarded: \Deleted is not a flag that can be set`},
 		{"{dead: {move: A}}", "{}", "", "after.dead: cannot be move"},
@@ -46,7 +46,7 @@ func TestAfterErrors(t *testing.T) {
 		{"{forwarded: delete, delete_after: 30d}", "{}", "", "after.delete_after: cannot be combined with forwarded: delete"},
 		{"{delete_after: 30d}", "{forwarded: {move: A}}", "", "routes[0].after.delete_after: cannot be combined with forwarded: move"},
 		{"{delete_after: -1s}", "{}", "", "after.delete_after: is negative"},
-		{"{forwarded: {move: A}}", "{}", "dedupe: off\n", "after.forwarded: cannot be move while dedupe is off"},
+		{"{forwarded: {move: A}}", "{}", "dedupe: off\n", "after.forwarded: cannot move messages while dedupe is off"},
 		{"{delete_after: 30d}", "{}", "retention: {forwarded: 7d}\n", "after.delete_after: is too long for retention.forwarded"},
 		{"{skipped_no_match: delete}", "{skipped_no_match: keep}", "", ":4:64: routes[0].after.skipped_no_match: has no effect in a route, because a message that no route matches has no route; set it in the general section after"},
 		{"{forwarded: seen, moved: x}", "{}", "", "after.moved: unknown key"},

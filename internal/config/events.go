@@ -84,7 +84,7 @@ func (r *reader) destination(name string, e *Events, c *Config) {
 	at := "events." + name
 	switch {
 	case name == outbox.Server:
-		r.refuse(at, "is the name of something else; use another one")
+		r.refuse(at, "is reserved for actions on the IMAP servers; choose another name")
 	case !eventsName.MatchString(name):
 		r.refuse(at, "is not a valid name; use up to 64 lower-case letters, digits, - and _")
 	}

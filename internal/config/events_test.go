@@ -68,7 +68,7 @@ func TestEventErrors(t *testing.T) {
 		t.Errorf("the errors are %s, want the one of the secret once", got)
 	}
 	got = loadErrors(t, write(t, minimal+"events:\n  imap: {url: 'https://a.example/', on: [dead]}\n  Ä: {url: 'https://a.example/', on: [dead]}\n"), variables())
-	if !strings.Contains(got, "events.imap: is the name of something else") || !strings.Contains(got, "events.Ä: is not a valid name") {
+	if !strings.Contains(got, "events.imap: is reserved for actions on the IMAP servers") || !strings.Contains(got, "events.Ä: is not a valid name") {
 		t.Errorf("the errors are %s", got)
 	}
 }

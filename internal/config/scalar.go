@@ -77,7 +77,7 @@ func kindOf(v reflect.Value) string {
 	case *Age:
 		return "never, or " + aDuration
 	case *route.Action:
-		return "keep, seen, delete, {flag: FLAG} or {move: FOLDER}"
+		return "keep, seen, delete, {flag: FLAG} or {move: FOLDER} with one key and one name"
 	case encoding.TextUnmarshaler:
 		return "a size such as 50MiB"
 	case *time.Duration:

@@ -90,7 +90,7 @@ func (d Digest) text() string {
 	if d.Counts == (Counts{InboxReachable: d.Counts.InboxReachable}) {
 		fmt.Fprintf(&b, "postrider on %s has good news. There is nothing to do.\n", d.Host)
 	} else {
-		fmt.Fprintf(&b, "postrider on %s needs your help. It has not reported the following before.\n", d.Host)
+		fmt.Fprintf(&b, "postrider on %s needs your help. This is new since the last notice.\n", d.Host)
 	}
 	if d.atMost > 0 {
 		fmt.Fprintf(&b, "The next notice comes in %s at the earliest (notify.at_most).\n", health.Span(d.atMost))

@@ -81,7 +81,7 @@ func (d *Digest) addRepeated(all []Repeated) {
 
 func (d Digest) recipientsText(b *strings.Builder) {
 	for _, r := range d.Recipients {
-		fmt.Fprintf(b, "\nMail to %s bounces again and again (%s).", r.Recipient, count(r.Bounces, "time", "times"))
+		fmt.Fprintf(b, "\nMail to %s has bounced %s.", r.Recipient, count(r.Bounces, "time", "times"))
 		if r.Suspended {
 			b.WriteString(" Nothing more is sent to it until it is resumed.")
 		}

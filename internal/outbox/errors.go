@@ -23,7 +23,7 @@ type Later struct {
 	Err   error
 }
 
-func (e *Later) Error() string { return fmt.Sprintf("asked to come back in %s: %v", e.After, e.Err) }
+func (e *Later) Error() string { return fmt.Sprintf("asks for a pause of %s: %v", e.After, e.Err) }
 
 // Unwrap implements the interface of package errors.
 func (e *Later) Unwrap() error { return e.Err }

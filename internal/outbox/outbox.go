@@ -80,7 +80,7 @@ type Entry struct {
 	FinishedAt *time.Time
 }
 
-// Claim is an entry in the hands of a worker. All that was claimed at once has the same receipt.
+// Claim is an entry that a worker has claimed. All that was claimed at once has the same receipt.
 type Claim struct {
 	Entry
 	Receipt string

@@ -88,7 +88,7 @@ func (o *outlet) open() {
 	o.room = freshAtOnce - len(o.fresh)
 }
 
-// close asks for nothing any more, and returns what it was given and did not take. An Expand that is
+// close stops claiming, and returns what it was given and did not take. An Expand that is
 // under way may still give it something.
 func (o *outlet) close() (claims []Claim) {
 	o.mu.Lock()
@@ -181,7 +181,7 @@ func (o *outlet) mustLook() {
 	o.behind = true
 }
 
-// giveBack releases claims that were not handed over, so that they wait like all else. If that fails,
+// giveBack releases claims that were not handed over, so that they wait like all others. If that fails,
 // it keeps them as late, to try again.
 func (o *outlet) giveBack(ctx context.Context, claims []Claim) error {
 	var outcomes []Outcome

@@ -11,7 +11,7 @@ import (
 )
 
 // TestFresh: a destination that works and waits gets what happens without anybody looking for it.
-// When it fails, what was claimed for it waits like all else.
+// When it fails, what was claimed for it waits like all others.
 func TestFresh(t *testing.T) {
 	d := newDesk(t)
 	d.Targets = slices.DeleteFunc(d.Targets, func(t Target) bool { return t.Name != "crm" })

@@ -64,8 +64,8 @@ type verdict struct {
 	gone     bool
 }
 
-// heed notes what the destination asks for.
-func (v *verdict) heed(err error) {
+// record records the pause that the destination asks for, or that it wants no more events.
+func (v *verdict) record(err error) {
 	var later *Later
 	if errors.As(err, &later) {
 		v.atLeast = max(v.atLeast, later.After)
@@ -76,8 +76,8 @@ func (v *verdict) heed(err error) {
 }
 
 // judge decides by the errors of a batch. The first message that a destination failed to take waits
-// longer each time, in case it is the reason; those behind it do not. Stopped says that this process
-// is to end, which is nobody's fault.
+// longer each time, in case it is the reason; those behind it do not. With stopped, this process is
+// stopping, and the try does not count.
 func judge(claims []Claim, errs []error, giveUp time.Duration, stopped bool) verdict {
 	var v verdict
 	for i, c := range claims {
@@ -91,11 +91,11 @@ func judge(claims []Claim, errs []error, giveUp time.Duration, stopped bool) ver
 			o.Status, o.Error, o.Uncounted = Waiting, c.Error, true
 		case v.fault != nil:
 			o.Status, o.Error, o.Uncounted = Waiting, err.Error(), true
-			v.heed(err)
+			v.record(err)
 		default:
 			v.fault, v.event = err, c.Attempts > 1
 			o.Status, o.Error = Waiting, err.Error()
-			v.heed(err)
+			v.record(err)
 			if o.Uncounted = v.gone || v.atLeast > 0; o.Uncounted {
 				break
 			}

@@ -14,11 +14,11 @@ var inside = []netip.Prefix{
 	netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("198.18.0.0/15"), // benchmarks (RFC 2544)
 	netip.MustParsePrefix("240.0.0.0/4"),
-	netip.MustParsePrefix("fec0::/10"),      // site-local, of old
+	netip.MustParsePrefix("fec0::/10"),      // site-local (obsolete)
 	netip.MustParsePrefix("64:ff9b::/96"),   // NAT64: an IPv4 address is in it
 	netip.MustParsePrefix("64:ff9b:1::/48"), // NAT64, local
-	netip.MustParsePrefix("2002::/16"),      // 6to4: likewise
-	netip.MustParsePrefix("2001::/32"),      // Teredo: likewise
+	netip.MustParsePrefix("2002::/16"),      // 6to4: also contains an IPv4 address
+	netip.MustParsePrefix("2001::/32"),      // Teredo: also contains an IPv4 address
 }
 
 // isInside reports whether an address is not that of a host on the Internet.
