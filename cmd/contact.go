@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"postrider/internal/contacts"
-	"postrider/internal/csvfile"
 	"postrider/internal/text"
 )
 
@@ -207,7 +206,7 @@ func (a *app) contactImport(ctx context.Context, name string, opts importOptions
 			return notImported(err)
 		}
 		if opts.dryRun || !opts.yes {
-			if _, err := fmt.Fprint(a.out, csvfile.Lines(plan)+csvfile.Summary(plan)); err != nil || opts.dryRun || csvfile.Lines(plan) == "" {
+			if _, err := fmt.Fprint(a.out, text.Effects(plan)+text.EffectCounts(plan)); err != nil || opts.dryRun || text.Effects(plan) == "" {
 				return err
 			}
 		}
@@ -218,7 +217,7 @@ func (a *app) contactImport(ctx context.Context, name string, opts importOptions
 		if err != nil {
 			return notImported(err)
 		}
-		return a.tell("Done: %s", csvfile.Summary(done))
+		return a.tell("Done: %s", text.EffectCounts(done))
 	})
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"postrider/internal/csvfile"
 	"postrider/internal/inbox"
 	"postrider/internal/otherrc"
 	"postrider/internal/secret"
@@ -103,9 +102,9 @@ func (a *app) inboxImport(ctx context.Context, names []string, opts inboxImportO
 		if err != nil {
 			return noneImported(err)
 		}
-		lines := csvfile.Lines(plans)
+		lines := text.Effects(plans)
 		if opts.dryRun || !opts.yes {
-			if _, err := fmt.Fprint(a.out, lines+csvfile.Summary(plans)); err != nil {
+			if _, err := fmt.Fprint(a.out, lines+text.EffectCounts(plans)); err != nil {
 				return err
 			}
 		}
@@ -133,7 +132,7 @@ func (a *app) inboxImport(ctx context.Context, names []string, opts inboxImportO
 		if err != nil {
 			return noneImported(err)
 		}
-		return a.tell("Done: %s", csvfile.Summary(done))
+		return a.tell("Done: %s", text.EffectCounts(done))
 	})
 }
 

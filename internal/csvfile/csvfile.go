@@ -1,5 +1,5 @@
 // Package csvfile reads the CSV files (RFC 4180) that people write by hand or save from a
-// spreadsheet, and writes such files. It also prints what an import does.
+// spreadsheet, and writes such files.
 //
 // The text is UTF-8, or UTF-16 with a byte order mark. The separator is a comma, semicolon or tab;
 // a line such as sep=; at the top may name it, as Excel writes it. The first line names the columns

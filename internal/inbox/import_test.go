@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"postrider/internal/csvfile"
 	"postrider/internal/db"
 	"postrider/internal/secret"
 	"postrider/internal/testserver"
+	"postrider/internal/text"
 )
 
 // entries are n new inboxes with two folders each.
@@ -157,8 +157,8 @@ func TestImportUpdates(t *testing.T) {
 			t.Errorf("the password is %q, %v; want other", p, err)
 		}
 		plans, err := b.PlanImport(b.ctx, e, ImportOptions{})
-		if err != nil || csvfile.Lines(plans) != "" || csvfile.Summary(plans) != "0 new, 0 changed, 1 unchanged.\n" {
-			t.Errorf("the same again plans %v, %v; want nothing", csvfile.Lines(plans), err)
+		if err != nil || text.Effects(plans) != "" || text.EffectCounts(plans) != "0 new, 0 changed, 1 unchanged.\n" {
+			t.Errorf("the same again plans %v, %v; want nothing", text.Effects(plans), err)
 		}
 	})
 }
@@ -203,8 +203,8 @@ func TestExportIsImported(t *testing.T) {
 		t.Fatal(err)
 	}
 	plans, err := b.PlanImport(b.ctx, list, ImportOptions{})
-	if err != nil || csvfile.Lines(plans) != "" {
-		t.Errorf("what is exported differs: %q, %v:\n%s", csvfile.Lines(plans), err, csv)
+	if err != nil || text.Effects(plans) != "" {
+		t.Errorf("what is exported differs: %q, %v:\n%s", text.Effects(plans), err, csv)
 	}
 }
 

@@ -1,26 +1,24 @@
-package csvfile
+package text
 
 import (
 	"fmt"
 	"strings"
-
-	"postrider/internal/text"
 )
 
-// Lines are what an import does, one line for each entry that changes something. An entry's effect
+// Effects are what an import does, one line for each entry that changes something. An entry's effect
 // begins with + when it adds, and is empty when it changes nothing.
-func Lines[E fmt.Stringer](effects []E) string {
+func Effects[E fmt.Stringer](effects []E) string {
 	var out strings.Builder
 	for _, e := range effects {
 		if s := e.String(); s != "" {
-			out.WriteString(text.Line(s) + "\n")
+			out.WriteString(Line(s) + "\n")
 		}
 	}
 	return out.String()
 }
 
-// Summary counts the effects.
-func Summary[E fmt.Stringer](effects []E) string {
+// EffectCounts counts the effects of an import.
+func EffectCounts[E fmt.Stringer](effects []E) string {
 	var added, changed int
 	for _, e := range effects {
 		switch s := e.String(); {
