@@ -240,6 +240,42 @@ func TestRecipientsThatHaveItAreNotSentToAgain(t *testing.T) {
 	})
 }
 
+// TestGivenUpInDoubt: a message that is sent again and again with an unknown outcome ends uncertain. A
+// copy waits until an operator decides.
+func TestGivenUpInDoubt(t *testing.T) {
+	var up atomic.Bool
+	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage == "dot" && !up.Load() {
+			return smtpsink.Action{Drop: true}
+		}
+		return smtpsink.Action{}
+	}, rules("team@firm.example", route.Retry)...)
+	r.Config.Policy.MaxAttempts = 2
+	check(t, r.imap.CreateFolder(address, "Copies"))
+	r.add(inbox.StartAll, "INBOX", "Copies")
+	msgs := mails(1)
+	r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Registered: 1, Retry: 1})
+	r.clock.advance(time.Hour)
+	r.want(r.run(), Counters{Uncertain: 1})
+	up.Store(true)
+	r.put("Copies", msgs...)
+	r.want(r.run(), Counters{Registered: 1})
+	owner := r.tasks()[0]
+	if !strings.Contains(owner.Reason, "given up after 2 attempts in 1h0m0s: the outcome is not known: team@firm.example") {
+		t.Errorf("the reason is %q; want how often it was tried, and who may have it", owner.Reason)
+	}
+	if n, err := r.queue.Purge(t.Context(), "ann", owner.ID); n != 0 || err != nil {
+		t.Errorf("Purge = %d, %v; want the task to stay", n, err)
+	}
+	n, err := r.queue.Requeue(t.Context(), "ann", owner.ID) // task resolve --retry
+	if n != 1 || err != nil {
+		t.Fatalf("Requeue = %d, %v; want one task", n, err)
+	}
+	r.want(r.run(), Counters{Forwarded: 1, Skipped: 1})
+	r.wantArrived(msgs)
+}
+
 // TestRetriedInDoubtAndGone: an operator retries a message with an unknown outcome, and the message
 // is no longer there. It never counts as settled.
 func TestRetriedInDoubtAndGone(t *testing.T) {

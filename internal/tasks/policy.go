@@ -29,7 +29,7 @@ func (p Policy) Backoff(n int) time.Duration {
 
 // Settle decides where a task goes after an attempt, by its deliveries. Status Received means that
 // it only waits for deliveries of other tasks: release it. Deliveries that are given up on become
-// failed.
+// failed. One whose outcome is unknown is not: then an operator has to decide.
 func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 	res := Result{Deliveries: ds}
 	open := filter(ds, func(d Delivery) bool { return d.Status == Sending || d.ToSend() })
@@ -37,13 +37,16 @@ func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 	unknown := filter(ds, func(d Delivery) bool { return d.Status == Sending })
 	givesUp := len(open) > 0 && p.exhausted(t, now)
 	if givesUp {
-		open = p.giveUp(ds, len(unknown) > 0)
+		open = giveUp(ds)
 	}
 	waits := slices.ContainsFunc(ds, Delivery.Waits)
 	switch {
-	case len(unknown) > 0 && p.Hold:
+	case len(unknown) > 0 && (p.Hold || givesUp):
 		res.Status = Uncertain
 		res.Reason = "the outcome is not known: " + lines(unknown)
+		if !p.Hold {
+			res.Reason = gaveUp(t, now) + res.Reason
+		}
 	case len(open) > 0 && !givesUp:
 		res.Status, res.Delay = Error, p.Backoff(t.Attempts)
 		res.Reason = lines(append(open, failed...))
@@ -63,19 +66,13 @@ func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 	return res
 }
 
-// giveUp marks deliveries that are given up on as failed, and returns them with those whose outcome is
-// unknown. With an unknown outcome it gives up waiting deliveries, too, unless Hold is set: another
-// attempt would send to the unknown ones again.
-func (p Policy) giveUp(ds []Delivery, unknown bool) []Delivery {
+// giveUp marks the deliveries that are to be sent as failed, and returns them.
+func giveUp(ds []Delivery) []Delivery {
 	var out []Delivery
 	for i := range ds {
-		d := &ds[i]
-		switch {
-		case d.ToSend() || unknown && !p.Hold && d.Waits():
+		if d := &ds[i]; d.ToSend() {
 			out = append(out, *d)
-			d.Status, d.DuplicateOf = Failed, 0
-		case d.Status == Sending:
-			out = append(out, *d)
+			d.Status = Failed
 		}
 	}
 	return out
@@ -85,10 +82,16 @@ func (p Policy) giveUp(ds []Delivery, unknown bool) []Delivery {
 // fetched, read, decided on, composed or signed.
 func (p Policy) Fail(t Task, now time.Time, ds []Delivery, err error) Result {
 	res := Result{Status: Error, Delay: p.Backoff(t.Attempts), Reason: err.Error(), Deliveries: ds}
-	if p.exhausted(t, now) {
-		res.Status, res.Delay = Dead, 0
-		res.Reason = gaveUp(t, now) + err.Error()
-		res.Deliveries = withdrawn(ds)
+	if !p.exhausted(t, now) {
+		return res
+	}
+	res.Status, res.Delay, res.Deliveries = Dead, 0, withdrawn(ds)
+	if stands(ds, Sending) {
+		res.Status = Uncertain
+	}
+	res.Reason = gaveUp(t, now) + res.Reason
+	if without := filter(ds, func(d Delivery) bool { return d.Status != Delivered && d.Status != Duplicated }); len(without) > 0 {
+		res.Reason += "; not known to have it: " + lines(without)
 	}
 	return res
 }

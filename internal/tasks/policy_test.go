@@ -74,14 +74,15 @@ func TestSettle(t *testing.T) {
 		{"one attempt left", []Delivery{later}, false, 7, young, Error, []string{"later@x"}, time.Hour, nil},
 		{"old, and hardly tried", []Delivery{later}, false, 1, old, Error, []string{"later@x"}, time.Minute, nil},
 		{"too old", []Delivery{later, refused}, false, 5, old, Dead, []string{"given up after 5 attempts in 97h0m0s", "later@x", "refused@x"}, 0, []DeliveryStatus{Failed, Failed}},
-		{"unknown, too old", []Delivery{unknown}, false, 5, old, Dead, []string{"given up", "unknown@x"}, 0, []DeliveryStatus{Sending}},
+		{"unknown, too old", []Delivery{unknown}, false, 5, old, Uncertain, []string{"given up after 5 attempts in 97h0m0s: the outcome is not known: unknown@x"}, 0, []DeliveryStatus{Sending}},
+		{"unknown, too many attempts", []Delivery{later, refused, unknown}, false, 8, young, Uncertain, []string{"given up after 8 attempts", "not known: unknown@x"}, 0, []DeliveryStatus{Failed, Failed, Sending}},
 		{"all waits", []Delivery{waits}, false, 1, young, Received, []string{"waits: the same message is task 7"}, 0, []DeliveryStatus{Pending}},
 		{"one waits, accepted", []Delivery{got, waits}, false, 1, young, Received, []string{"task 7"}, 0, nil},
 		{"one waits, refused", []Delivery{refused, waits}, false, 1, young, Received, []string{"task 7"}, 0, []DeliveryStatus{Failed, Pending}},
 		{"one waits, put off", []Delivery{later, waits}, false, 1, young, Error, []string{"later@x: 451"}, time.Minute, []DeliveryStatus{Pending, Pending}},
 		{"one waits, too old", []Delivery{waits}, false, 9, old, Received, []string{"task 7"}, 0, []DeliveryStatus{Pending}},
 		{"one waits, too many attempts", []Delivery{later, waits}, false, 8, young, Received, []string{"task 7"}, 0, []DeliveryStatus{Failed, Pending}},
-		{"one waits, unknown, too old", []Delivery{unknown, waits}, false, 5, old, Dead, []string{"given up", "unknown@x: the connection broke; waits@x"}, 0, []DeliveryStatus{Sending, Failed}},
+		{"one waits, unknown, too old", []Delivery{unknown, waits}, false, 5, old, Uncertain, []string{"given up", "unknown@x: the connection broke"}, 0, []DeliveryStatus{Sending, Pending}},
 		{"one waits, unknown, hold", []Delivery{unknown, waits}, true, 5, old, Uncertain, []string{"unknown@x"}, 0, []DeliveryStatus{Sending, Pending}},
 		{"all duplicates", []Delivery{copied, copied}, false, 1, young, Skipped, []string{"duplicate: the same message is task 8"}, 0, nil},
 		{"duplicate and accepted", []Delivery{copied, got}, false, 1, young, Forwarded, nil, 0, nil},
@@ -127,36 +128,36 @@ func wantReason(t *testing.T, got string, parts []string) {
 
 func TestFail(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	ds := []Delivery{
-		{Recipient: "got@x", Status: Delivered},
-		{Recipient: "later@x", Status: Pending},
-		{Recipient: "unknown@x", Status: Sending},
-		{Recipient: "waits@x", Status: Pending, DuplicateOf: 7},
-	}
+	got := Delivery{Recipient: "got@x", Status: Delivered}
+	later := Delivery{Recipient: "later@x", Status: Pending, Code: 451, Reply: "4.7.1 greylisted"}
+	unknown := Delivery{Recipient: "unknown@x", Status: Sending}
+	waits := Delivery{Recipient: "waits@x", Status: Pending, DuplicateOf: 7}
+	mixed := []Delivery{got, later, unknown, waits}
+	const without = "; not known to have it: later@x: 451 4.7.1 greylisted; unknown@x; waits@x"
 	for _, c := range []struct {
 		name     string
+		ds       []Delivery
 		attempts int
 		age      time.Duration
 		want     Status
 		delay    time.Duration
 		reason   string
+		after    string
 	}{
-		{"first", 1, time.Hour, Error, time.Minute, "no disk"},
-		{"third", 3, time.Hour, Error, 4 * time.Minute, "no disk"},
-		{"too many attempts", 8, time.Hour, Dead, 0, "given up after 8 attempts in 1h0m0s: no disk"},
-		{"too old", 5, 96 * time.Hour, Dead, 0, "given up after 5 attempts in 96h0m0s: no disk"},
+		{"first", mixed, 1, time.Hour, Error, time.Minute, "no disk", "got@x delivered, later@x pending, unknown@x sending, waits@x pending 7"},
+		{"third", mixed, 3, time.Hour, Error, 4 * time.Minute, "no disk", "got@x delivered, later@x pending, unknown@x sending, waits@x pending 7"},
+		{"too many attempts", mixed, 8, time.Hour, Uncertain, 0, "given up after 8 attempts in 1h0m0s: no disk" + without, "got@x delivered, later@x failed, unknown@x sending, waits@x failed"},
+		{"too old", mixed, 5, 96 * time.Hour, Uncertain, 0, "given up after 5 attempts in 96h0m0s: no disk" + without, "got@x delivered, later@x failed, unknown@x sending, waits@x failed"},
+		{"nothing is unknown", []Delivery{got, waits}, 8, time.Hour, Dead, 0, "given up after 8 attempts in 1h0m0s: no disk; not known to have it: waits@x", "got@x delivered, waits@x failed"},
+		{"not decided", nil, 8, time.Hour, Dead, 0, "given up after 8 attempts in 1h0m0s: no disk", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			res := policy().Fail(Task{Attempts: c.attempts, QueuedAt: now.Add(-c.age)}, now, ds, errors.New("no disk"))
+			res := policy().Fail(Task{Attempts: c.attempts, QueuedAt: now.Add(-c.age)}, now, c.ds, errors.New("no disk"))
 			if res.Status != c.want || res.Delay != c.delay || res.Reason != c.reason {
 				t.Errorf("%+v; want %s after %v, %q", res, c.want, c.delay, c.reason)
 			}
-			want := "got@x delivered, later@x pending, unknown@x sending, waits@x pending 7"
-			if c.want == Dead {
-				want = "got@x delivered, later@x failed, unknown@x sending, waits@x failed"
-			}
-			if got := inLine(res.Deliveries); got != want {
-				t.Errorf("deliveries: %s; want: %s", got, want)
+			if got := inLine(res.Deliveries); got != c.after {
+				t.Errorf("deliveries: %s; want: %s", got, c.after)
 			}
 		})
 	}

@@ -158,11 +158,14 @@ func testSettled(s *suite) {
 			s.skip(c.Task.ID)
 			s.purge(c.Task.ID)
 		}, delivered},
-		{"dead with an unknown outcome, and purged", func(_ place, c tasks.Claim) {
-			res := ending(c, tasks.Uncertain)
-			res.Status = tasks.Dead
-			s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, res))
-			s.purge(c.Task.ID)
+		{"given up with an unknown outcome, and resolved", func(_ place, c tasks.Claim) {
+			c.Task.Attempts = policy().MaxAttempts
+			ds := ending(c, tasks.Uncertain).Deliveries
+			s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, policy().Settle(c.Task, c.At, ds)))
+			if n, err := s.Queue.Purge(s.ctx, "ann", c.Task.ID); n != 0 || err != nil {
+				s.t.Errorf("Purge = %d, %v; want the task to stay until it is resolved", n, err)
+			}
+			s.resolve(c.Task.ID)
 		}, delivered},
 		{"resolved", func(_ place, c tasks.Claim) { s.finish(c, tasks.Uncertain); s.resolve(c.Task.ID) }, delivered},
 	} {
