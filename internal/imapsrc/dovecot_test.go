@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -175,6 +176,9 @@ func TestDovecotFolders(t *testing.T) {
 	}
 	_, err = c.Select(t.Context(), "archive/2042")
 	wantError(t, err, imapsrc.KindNoFolder, `open folder "archive/2042"`, "; did you mean Archive/2024?")
+	if e := new(imapsrc.Error); !errors.As(err, &e) || !e.Unlisted {
+		t.Errorf("Select a folder that is not there: %+v; want it to be unlisted", e)
+	}
 	if _, err := c.Select(t.Context(), "INBOX"); err != nil {
 		t.Errorf("Select after a failure: %v; want the connection to work", err)
 	}

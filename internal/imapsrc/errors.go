@@ -59,8 +59,8 @@ type Error struct {
 	// BackOff is how long the server asks the client to wait, at most LongestBackOff; 0 when it does
 	// not say.
 	BackOff time.Duration
-	// Unlisted says that the server refused to open a folder (KindNoFolder) because there is none of that
-	// name (NONEXISTENT, RFC 5530 3), and lists others.
+	// Unlisted says that the server refused to open a folder (KindNoFolder), and lists others, but not that
+	// one. The refusal has no code, or says that there is none of that name (NONEXISTENT, RFC 5530 3).
 	Unlisted bool
 	// Ended says that the server ended the connection (BYE, RFC 3501 7.1.5), whatever the kind.
 	Ended bool

@@ -79,7 +79,7 @@ func (c *Conn) selectFolder(ctx context.Context, name string, readOnly bool) (Fo
 		var no *imap.Error
 		if errors.As(err, &no) {
 			bad = no.Type == imap.StatusResponseTypeBad
-			missing = no.Code == imap.ResponseCodeNonExistent || no.Code == imap.ResponseCodeTryCreate
+			missing = no.Code == "" && !bad || no.Code == imap.ResponseCodeNonExistent || no.Code == imap.ResponseCodeTryCreate
 			kind := kindOf(no, KindNoFolder)
 			if no.Code == imap.ResponseCodeAuthorizationFailed { // the login is done: it is about this folder
 				kind = KindNoFolder
@@ -124,7 +124,7 @@ func (c *Conn) uidNext(ctx context.Context, name string) (next uint32, err error
 
 // suggest adds the folders with the most similar names to the error. hMailServer answers BAD for a
 // folder that does not exist. So do servers that are out of order; those do not list folders either.
-// missing says that the refusal names that as its reason (RFC 5530 3).
+// missing says that the refusal names that as its reason (RFC 5530 3), or none: Dovecot 2.3 sends no code.
 func (c *Conn) suggest(ctx context.Context, err error, name string, bad, missing bool) error {
 	var e *Error
 	if !errors.As(err, &e) || e.Kind != KindNoFolder && (e.Kind != KindProtocol || !bad) {

@@ -65,6 +65,27 @@ func TestSelect(t *testing.T) {
 				`* LIST () "/" Inbax` + "\r\n" + `* LIST () "/" "Sent Items"` + "\r\n{tag} OK\r\n"}},
 			kind: imapsrc.KindNoFolder, says: `(NO [NONEXISTENT] none); did you mean Inbax?`, gone: true,
 		},
+		"not there, says Dovecot": {
+			steps: []fakeimap.Step{
+				examine("{tag} NO Mailbox doesn't exist: INBOX\r\n"),
+				{Expect: "LIST", Reply: `* LIST () "/" Sent` + "\r\n{tag} OK\r\n"},
+			},
+			kind: imapsrc.KindNoFolder, says: "doesn't exist", gone: true,
+		},
+		"not listed, and forbidden": {
+			steps: []fakeimap.Step{
+				examine("{tag} NO [NOPERM] no\r\n"),
+				{Expect: "LIST", Reply: `* LIST () "/" Sent` + "\r\n{tag} OK\r\n"},
+			},
+			kind: imapsrc.KindNoFolder, says: "NOPERM",
+		},
+		"not listed, and BAD": {
+			steps: []fakeimap.Step{
+				examine("{tag} BAD Folder could not be found.\r\n"),
+				{Expect: "LIST", Reply: `* LIST () "/" Sent` + "\r\n{tag} OK\r\n"},
+			},
+			kind: imapsrc.KindNoFolder, says: "BAD",
+		},
 		"there, and refused": {
 			steps: []fakeimap.Step{examine("{tag} NO not now\r\n"), {Expect: "LIST", Reply: `* LIST () "/" Inbox` + "\r\n{tag} OK\r\n"}},
 			kind:  imapsrc.KindNoFolder, says: "the server refused (NO not now)",
