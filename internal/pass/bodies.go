@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"postrider/internal/forward"
+	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
 	"postrider/internal/message"
 	"postrider/internal/tasks"
@@ -82,9 +83,13 @@ func (d *deliverer) fetch(ctx context.Context, jobs []*job) ([]*job, error) {
 	}
 	batch := make([]fetched, len(jobs))
 	for i, j := range jobs {
-		batch[i].meta.UID = j.claim.Task.UID
-		batch[i].head = j.claim.Task.Form.Mode == string(forward.Notice)
-		batch[i].notice = d.pass.Config.Notices && !j.claim.Task.Begun()
+		t := j.claim.Task
+		batch[i].meta.UID = t.UID
+		batch[i].head = t.Form.Mode == string(forward.Notice)
+		batch[i].notice = d.pass.Config.Notices && !t.Begun()
+		if size, limit := t.Identity.Size, d.pass.Config.MaxSize; size > limit && !batch[i].head {
+			batch[i].refused(&imapsrc.TooLargeError{Size: size, Max: limit})
+		}
 	}
 	err := d.session.fetchBatch(ctx, name, epoch, batch)
 	if deleted(err) && d.unwatched(ctx, jobs[0].claim.Task.FolderID) {

@@ -2,9 +2,11 @@ package pass
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
@@ -117,7 +119,71 @@ func TestAnnouncedTooLargeNotice(t *testing.T) {
 	}
 }
 
-// TestAnnouncedTooLargeLater: a message that was registered before ends the same way.
+// honest is modest, but describes its messages as they are.
+type honest struct{ modest }
+
+func (h honest) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error) {
+	return h.Source.Metadata(ctx, uids)
+}
+
+// TestRetriedTooLarge: large messages that an operator retries, or whose limit is lower by now, are not
+// asked for. They break no connection, and hold up nothing.
+func TestRetriedTooLarge(t *testing.T) {
+	for name, tc := range map[string]struct {
+		atFirst int64 // forward.max_size
+		first   Counters
+		notices bool
+		want    Counters
+	}{
+		"retried":             {1 << 20, Counters{Registered: 7, Skipped: 7}, false, Counters{Registered: 2, Forwarded: 2, Skipped: 7}},
+		"retried, notice":     {1 << 20, Counters{Registered: 7, Skipped: 7}, true, Counters{Registered: 2, Forwarded: 9}},
+		"lower limit":         {2 << 20, Counters{Registered: 7}, false, Counters{Registered: 2, Forwarded: 2, Skipped: 7}},
+		"lower limit, notice": {2 << 20, Counters{Registered: 7}, true, Counters{Registered: 2, Forwarded: 9}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.add(inbox.StartAll)
+			r.Config.MaxSize = tc.atFirst
+			for i := range 7 { // one pass connects again five times
+				r.put("INBOX", large(i))
+			}
+			r.Relay = unreachable{r.Relay}
+			r.behind(func(src Source) Source { return honest{modest{src, r.Config.MaxSize}} })
+			if rep := r.run(); rep.Counters.Registered != tc.first.Registered || rep.Counters.Skipped != tc.first.Skipped {
+				t.Fatalf("the first pass reports %+v, want %+v", rep.Counters, tc.first)
+			}
+			for _, task := range r.tasks() {
+				_, err := r.queue.Requeue(t.Context(), "ann", task.ID)
+				check(t, err)
+			}
+			r.put("INBOX", mails(2)...)
+			r.Relay, r.Config.MaxSize, r.Config.Notices = r.relay(), 1<<20, tc.notices
+			r.want(r.run(), tc.want)
+			for _, task := range r.tasks()[:7] {
+				if !tc.notices && (task.Skip != tasks.SkipTooLarge || !strings.Contains(task.Reason, "1.1 MiB")) {
+					t.Errorf("task %d is %s %s (%q), want skipped as too_large", task.ID, task.Status, task.Skip, task.Reason)
+				}
+			}
+		})
+	}
+}
+
+// unwilling is modest, and refuses to send one message.
+type unwilling struct {
+	modest
+	uid uint32
+}
+
+func (w unwilling) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+	others := slices.DeleteFunc(slices.Clone(uids), func(uid uint32) bool { return uid == w.uid })
+	res, err := w.Source.Bodies(ctx, others, each)
+	if len(others) < len(uids) {
+		res.Failed = map[uint32]error{w.uid: errors.New("NO not now")}
+	}
+	return res, err
+}
+
+// TestAnnouncedTooLargeLater: a message that was registered without its content ends the same way.
 func TestAnnouncedTooLargeLater(t *testing.T) {
 	for name, tc := range map[string]struct {
 		notices bool
@@ -129,12 +195,14 @@ func TestAnnouncedTooLargeLater(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, nil)
 			r.add(inbox.StartAll)
-			r.Config.MaxSize = 2 << 20
 			small := mails(2)
 			r.put("INBOX", small[0], large(0), small[1])
 			r.Relay = unreachable{r.Relay}
+			restore := r.behind(func(src Source) Source { return unwilling{modest{src, r.Config.MaxSize}, 2} })
 			r.run()
-			r.Relay, r.Config.MaxSize, r.Config.Notices = r.relay(), 1<<20, tc.notices
+			restore()
+			r.clock.advance(time.Hour)
+			r.Relay, r.Config.Notices = r.relay(), tc.notices
 			r.behind(func(src Source) Source { return modest{src, r.Config.MaxSize} })
 			r.want(r.run(), tc.want)
 			for _, task := range r.tasks() {
