@@ -54,8 +54,8 @@ func (d *deliverer) process(ctx context.Context, j *job) (tasks.Status, error) {
 // possible before, and again when the rules have changed.
 func (d *deliverer) decide(ctx context.Context, j *job) ([]tasks.Delivery, *tasks.Result, error) {
 	t := &j.claim.Task
-	unread := !t.Read && !j.msg.HeaderOnly
 	decided := isDecided(*t, d.revision)
+	unread := !t.Read && (!j.msg.HeaderOnly || !decided)
 	if decided && !unread {
 		return t.Deliveries, nil, nil
 	}

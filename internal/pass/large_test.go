@@ -160,6 +160,9 @@ func TestRetriedTooLarge(t *testing.T) {
 			r.Relay, r.Config.MaxSize, r.Config.Notices = r.relay(), 1<<20, tc.notices
 			r.want(r.run(), tc.want)
 			for _, task := range r.tasks()[:7] {
+				if task.Identity.Subject == "" && tc.notices {
+					t.Errorf("task %d has no subject, want what its header says", task.ID)
+				}
 				if !tc.notices && (task.Skip != tasks.SkipTooLarge || !strings.Contains(task.Reason, "1.1 MiB")) {
 					t.Errorf("task %d is %s %s (%q), want skipped as too_large", task.ID, task.Status, task.Skip, task.Reason)
 				}

@@ -51,7 +51,7 @@ func (q *Queue) Reserve(_ context.Context, r tasks.Receipt, res tasks.Reservatio
 	err = q.withReceipt(r, tasks.InProgress, false, func(t *task, now time.Time) {
 		if res.Identity != nil {
 			q.ledger.read(t.ID, t.Identity.Fingerprint, res.Identity.Fingerprint)
-			t.identify(*res.Identity, true)
+			t.identify(*res.Identity, t.Read || res.Identity.Fingerprint != t.Identity.Fingerprint)
 		}
 		if d := res.Decision; d != nil && !t.Begun() {
 			q.redecide(t, d, now)

@@ -19,6 +19,7 @@ var reserveTests = map[string]func(*suite){
 	"reserve/requeued":    testReserveRequeued,
 	"reserve/other scope": testReserveScope,
 	"reserve/unread":      testReserveUnread,
+	"reserve/header":      testReserveHeader,
 	"reserve/keep":        testReserveKeep,
 }
 
@@ -208,6 +209,23 @@ func testReserveUnread(s *suite) {
 		p.reserve(c, []string{ann}, "ann pending")
 		if s.get(c.Task.ID).Read {
 			s.t.Error("the task says that its content is known")
+		}
+	}
+}
+
+// testReserveHeader: what a header says is recorded. The content stays unknown, and nothing is owned.
+func testReserveHeader(s *suite) {
+	p := s.place()
+	p.register(s.unread(1, "m"), s.unread(2, "m"))
+	for _, c := range p.claimed(2, 1, 2) {
+		id := s.identity("m")
+		id.Fingerprint = c.Task.Identity.Fingerprint
+		ds, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{Identity: &id, Decision: decision(ann), Revision: revision, Dedupe: p.dedupe})
+		if err != nil || standing(ds) != "ann pending" {
+			s.t.Fatalf("reserve: %s, %v; want ann pending", standing(ds), err)
+		}
+		if got := s.get(c.Task.ID); got.Read || got.Identity != id {
+			s.t.Errorf("the task has %+v, content known %t; want %+v, and its content not known", got.Identity, got.Read, id)
 		}
 	}
 }
