@@ -124,7 +124,7 @@ func TestGaleraScanTakenOver(t *testing.T) {
 			page, first := pageIn(t, nodes[0], 1), true
 			q := New(nodes[0].DB)
 			err := q.db.Change(t.Context(), func(tx *gorm.DB, now time.Time) error {
-				_, err := q.register(tx, now, page)
+				_, err := q.register(tx, now, page, false)
 				if first {
 					first = false
 					other := page

@@ -15,7 +15,7 @@ func registerIn(tx *gorm.DB, q *Queue, page tasks.Page) error {
 	if err != nil {
 		return err
 	}
-	_, err = q.register(tx, now, page)
+	_, err = q.register(tx, now, page, false)
 	return err
 }
 

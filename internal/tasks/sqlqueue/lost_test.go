@@ -55,6 +55,26 @@ func TestLost(t *testing.T) {
 	})
 }
 
+// TestLostFromLedger deletes a row of the ledger without the queue. Its task keeps the message: that is known,
+// and those beside it are registered.
+func TestLostFromLedger(t *testing.T) {
+	onEach(t, func(t *testing.T, r registry) {
+		q := New(r.DB)
+		inboxID := r.inbox(t, "desk@example.com")
+		folderID := r.folder(t, inboxID, "INBOX", 1)
+		page := tasks.Page{InboxID: inboxID, FolderID: folderID, Epoch: 1, Cursor: 2, Dedupe: tasks.DedupeInbox, Entries: entries(1, 2)}
+		before := register(t, q, page, tasks.New, tasks.New)
+		r.exec(t, "DELETE FROM monitored_emails_seen WHERE uid = 2")
+		page.Cursor, page.Entries = 3, entries(1, 3)
+		if regs := register(t, q, page, tasks.Known, tasks.Known, tasks.New); regs[1].TaskID != before[1].TaskID {
+			t.Errorf("UID 2 is of task %d, want %d", regs[1].TaskID, before[1].TaskID)
+		}
+		if left, err := q.Unseen(t.Context(), folderID, 1, []uint32{1, 2, 3}); len(left) > 0 || err != nil {
+			t.Errorf("the ledger lacks %v, error %v; want all in it", left, err)
+		}
+	})
+}
+
 func register(t *testing.T, q *Queue, page tasks.Page, want ...tasks.Fate) []tasks.Registration {
 	t.Helper()
 	regs, err := q.Register(t.Context(), page)

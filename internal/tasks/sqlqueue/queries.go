@@ -45,6 +45,14 @@ ORDER BY s.task_id, s.uid_validity, s.uid`
 	sqlTaskIDs = `
 SELECT uid, id FROM monitored_emails_tasks WHERE folder_id = ? AND uid_validity = ? AND uid IN ?`
 
+	// Enters the tasks of a page that the ledger does not have, as sqlTaskIDs and sqlSeenByUID find them.
+	sqlEnterAgain = `
+INSERT INTO monitored_emails_seen (` + seenColumns + `)
+SELECT t.folder_id, t.uid_validity, t.uid, t.inbox_id, t.id, t.fingerprint, NULL, 0, ''
+FROM monitored_emails_tasks t LEFT JOIN monitored_emails_seen s
+  ON s.folder_id = t.folder_id AND s.uid_validity = t.uid_validity AND s.uid = t.uid
+WHERE t.folder_id = ? AND t.uid_validity = ? AND t.uid IN ? AND s.uid IS NULL`
+
 	sqlReason = `UPDATE monitored_emails_tasks SET error_message = ? WHERE id = ?`
 
 	sqlMove = `UPDATE monitored_emails_tasks SET uid_validity = ?, uid = ?, updated_at = ? WHERE id = ?`

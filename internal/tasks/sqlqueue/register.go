@@ -72,8 +72,10 @@ func (q *Queue) Register(ctx context.Context, page tasks.Page) (out []tasks.Regi
 	if page.DryRun {
 		return q.preview(ctx, page)
 	}
+	again := false
 	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
-		out, err = q.register(tx, now, page)
+		out, err = q.register(tx, now, page, again)
+		again = true
 		return err
 	})
 	if err != nil {
@@ -82,8 +84,13 @@ func (q *Queue) Register(ctx context.Context, page tasks.Page) (out []tasks.Regi
 	return out, nil
 }
 
-func (q *Queue) register(tx *gorm.DB, now time.Time, page tasks.Page) ([]tasks.Registration, error) {
+// register registers a page. Again is set when that failed: something other than postrider may have
+// deleted rows of the ledger whose tasks are there.
+func (q *Queue) register(tx *gorm.DB, now time.Time, page tasks.Page, again bool) ([]tasks.Registration, error) {
 	in, err := beginPage(tx, sqlAdvance, page)
+	if err == nil && again {
+		err = db.Run(tx, sqlEnterAgain, page.FolderID, page.Epoch, uidsOf(page.Entries))
+	}
 	if err != nil {
 		return nil, err
 	}
