@@ -96,11 +96,12 @@ func (d *deliverer) fetch(ctx context.Context, jobs []*job) ([]*job, error) {
 		err = errDeleted
 	}
 	connection := err != nil && (lost(err) || ctx.Err() != nil)
-	if err != nil && !connection && !errors.Is(err, errDeleted) {
+	switch {
+	case err == nil, connection, errors.Is(err, errDeleted):
+	case errors.Is(err, errEpoch):
 		d.log.Warn("the folder cannot be read; its tasks wait", "folder", name, "error", err)
-		if !errors.Is(err, errEpoch) {
-			d.trouble(err)
-		}
+	default:
+		d.trouble(err)
 	}
 	var found []*job
 	for i, j := range jobs {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -42,7 +43,7 @@ type deliverer struct {
 
 	mu    sync.Mutex
 	fatal error // the first error of the database
-	minor error // the first folder that could not be read
+	minor error // folders that could not be read
 }
 
 // run delivers what is due whenever the feed has news, until nothing is due and no scan is under
@@ -339,11 +340,17 @@ func (d *deliverer) failure() error {
 	return d.fatal
 }
 
-// trouble records that a folder could not be read, unless another one came first.
+// trouble records that a folder could not be read.
 func (d *deliverer) trouble(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.minor == nil {
-		d.minor = err
+	d.minor = joined(d.minor, err)
+}
+
+// joined is both errors, or the first one if that says the same.
+func joined(err, other error) error {
+	if err != nil && other != nil && strings.Contains(err.Error(), other.Error()) {
+		return err
 	}
+	return errors.Join(err, other)
 }

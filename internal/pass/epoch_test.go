@@ -2,6 +2,7 @@ package pass
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -169,8 +170,15 @@ func TestFolderDeleted(t *testing.T) {
 	pass := func(what, failed string, want Counters) {
 		t.Helper()
 		r.clock.advance(time.Hour)
-		if rep := r.run(); rep.Counters != want || !strings.Contains(rep.Error, failed) || failed == "" && rep.Error != "" {
+		before := r.log.String()
+		rep := r.run()
+		if rep.Counters != want || !strings.Contains(rep.Error, failed) || failed == "" && rep.Error != "" {
 			t.Errorf("%s: the pass reports %+v, error %q; want %+v, %q", what, rep.Counters, rep.Error, want, failed)
+		}
+		said := strings.Split(r.log.String()[len(before):], "\n")
+		said = slices.DeleteFunc(said, func(line string) bool { return strings.Contains(line, "level=INFO") })
+		if failed != "" && (strings.Count(rep.Error, failed) != 1 || strings.Count(strings.Join(said, "\n"), failed) != 1) {
+			t.Errorf("%s: the report says %q, the log %q; want both to say it once", what, rep.Error, said)
 		}
 	}
 	pass("watched", "No such mailbox", Counters{Registered: 1, Retry: 2})

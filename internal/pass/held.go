@@ -2,7 +2,6 @@ package pass
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -70,7 +69,7 @@ func (h *Held) once(ctx context.Context) error {
 	}()
 	err = lease.hold(ctx, h.log, h.scanner(lease, func() { h.feed.registered() }).run)
 	h.feed.end()
-	return errors.Join(err, <-delivered)
+	return joined(err, <-delivered)
 }
 
 func (h *Held) busy(b *inbox.Busy) {
