@@ -68,7 +68,7 @@ func (a *app) showGone(id int64, events []tasks.Event, asJSON bool) error {
 	if asJSON {
 		return a.printJSON(tasks.GoneView{ID: id, Gone: true, Events: tasks.EventsOf(events)})
 	}
-	how := "is not in the registry any more: `retention` let it expire, or its inbox was removed"
+	how := "is no longer in the registry"
 	if slices.ContainsFunc(events, func(e tasks.Event) bool { return e.Event == "purged" }) {
 		how = "was purged"
 	}

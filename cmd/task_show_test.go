@@ -49,3 +49,18 @@ func TestShowTask(t *testing.T) {
 		t.Error("the trail is out of order")
 	}
 }
+
+// TestShowGoneTask: the trail says why a task is gone.
+func TestShowGoneTask(t *testing.T) {
+	for event, want := range map[string]string{
+		"purged": "task 5 was purged; its trail:\n", "forgotten": "task 5 is no longer in the registry; its trail:\n",
+	} {
+		var out bytes.Buffer
+		if err := (&app{out: &out, width: 200}).showGone(5, []tasks.Event{{Event: event}}, false); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(out.String(), want) {
+			t.Errorf("%s: it shows\n%s\nwant %q first", event, out.String(), want)
+		}
+	}
+}
