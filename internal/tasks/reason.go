@@ -75,7 +75,8 @@ func TakenOver(from string, ds []Delivery) string {
 	if len(sending) == 0 {
 		return "taken over from " + from
 	}
-	return "taken over from " + from + ", which was sending to " + strings.Join(sending, ", ") + "; the message may arrive there twice"
+	to := strings.Join(sending, ", ")
+	return "taken over from " + from + ", which was sending to " + to + "; " + to + " may have the message"
 }
 
 // Stale is why a receipt is no longer good. heldBy is who has claimed the task since, empty when it
