@@ -257,7 +257,7 @@ func (r *reader) numbers(c *Config) {
 	between(r, "retry.base", c.Retry.Base, time.Millisecond, day)
 	between(r, "retry.max", c.Retry.Max, time.Millisecond, 7*day)
 	between(r, "retry.max_lost_leases", c.Retry.MaxLostLeases, 1, 1000)
-	if c.Retry.Max < c.Retry.Base {
+	if c.Retry.Max < c.Retry.Base && !r.hasError("retry.base") {
 		r.refuse("retry.max", "is below retry.base (%s); the pause grows from base to max", number(c.Retry.Base))
 	}
 }
