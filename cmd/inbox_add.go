@@ -19,6 +19,7 @@ import (
 	"postrider/internal/oauth"
 	"postrider/internal/pass"
 	"postrider/internal/proxy"
+	"postrider/internal/secret"
 	"postrider/internal/text"
 )
 
@@ -128,7 +129,10 @@ func providerFacts(p *account.Preset) string {
 // tryInbox logs in with what would be stored, and shows what the first run would forward. With
 // OAuth2 a person logs in first; then login is what has to be stored with the inbox.
 func (a *app) tryInbox(ctx context.Context, s *services, in inbox.Inbox, password string, app string, how loginOptions) (login *oauth.Token, err error) {
-	draft, password, err := s.inboxes.Draft(ctx, in, password)
+	draft, resolved, err := s.inboxes.Draft(ctx, in, password)
+	if err != nil && !secret.IsCommand(password) { // a file or a variable
+		err = usage(err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +142,7 @@ func (a *app) tryInbox(ctx context.Context, s *services, in inbox.Inbox, passwor
 			return nil, fmt.Errorf("inbox %s was not added: %w", draft.Address, err)
 		}
 	}
-	return login, a.lookInto(ctx, s, draft, password, token)
+	return login, a.lookInto(ctx, s, draft, resolved, token)
 }
 
 func (a *app) lookInto(ctx context.Context, s *services, draft inbox.Inbox, password string, token imapsrc.Token) error {

@@ -55,9 +55,12 @@ func (in *Inbox) normalize() error {
 // ParseAddress checks an address and returns it in lower case, as inboxes are named. Without that,
 // an account could be added twice in two spellings, and would forward everything twice.
 func ParseAddress(s string) (string, error) {
+	typed := strings.TrimSpace(s)
 	s = fold(s)
-	if _, err := address.Parse(s); err != nil {
-		return "", &InvalidError{err}
+	for _, s := range []string{typed, s} {
+		if _, err := address.Parse(s); err != nil {
+			return "", &InvalidError{err}
+		}
 	}
 	if len(s) > maxText {
 		return "", &InvalidError{fmt.Errorf("the address %s is longer than %d octets", s, maxText)}
