@@ -64,7 +64,7 @@ func (a *app) migrate(ctx context.Context, statusOnly bool) error {
 	}
 	switch {
 	case current > latest:
-		return fmt.Errorf("the schema is at version %d, newer than this binary, which knows version %d: upgrade postrider", current, latest)
+		return fmt.Errorf("the schema is at version %d, and this binary knows only version %d: upgrade postrider", current, latest)
 	case current < latest:
 		return fmt.Errorf("the schema is at version %d, this binary needs version %d: run `postrider migrate`", current, latest)
 	case statusOnly || isTerminal(a.out):

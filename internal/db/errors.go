@@ -87,7 +87,7 @@ func (db *DB) schemaError(current, latest int64) error {
 func (e *SchemaError) Error() string {
 	switch {
 	case e.Current > e.Latest:
-		return fmt.Sprintf("the schema of database %s has version %d, newer than the %d that this postrider knows; install the newer postrider",
+		return fmt.Sprintf("the schema of database %s has version %d, and this binary knows only version %d: upgrade postrider",
 			e.Where, e.Current, e.Latest)
 	case e.Current == 0 && e.Driver == SQLite:
 		return fmt.Sprintf("the database file %s exists but has no tables of postrider: it was emptied, or is not postrider's; "+

@@ -51,7 +51,7 @@ type Applied struct {
 // own, so every migration can be repeated. A schema newer than the binary is a *SchemaError.
 func (db *DB) Migrate(ctx context.Context) (applied []Applied, err error) {
 	defer func() {
-		if err != nil {
+		if newer := new(SchemaError); err != nil && !errors.As(err, &newer) {
 			err = db.explained(fmt.Errorf("migrate the %s database %s: %w", db.dialect, db.where, err))
 		}
 	}()

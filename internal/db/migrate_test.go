@@ -149,7 +149,10 @@ func TestSchemaNewerThanTheBinary(t *testing.T) {
 				t.Errorf("%s: got %v, want a *SchemaError", doing, err)
 				continue
 			}
-			wantText(t, err, "4711", "install the newer postrider")
+			if want := schema.Where; strings.Count(err.Error(), want) != 1 {
+				t.Errorf("%s: %v; want it to name the database %s once", doing, err, want)
+			}
+			wantText(t, err, "4711", "upgrade postrider")
 		}
 	})
 }
