@@ -94,6 +94,7 @@ func (a *app) tree() *cobra.Command {
 				return subcommand(found, rest)
 			}
 		case "completion":
+			c.Use = "completion SHELL"
 			c.Args, c.RunE = subcommand, func(c *cobra.Command, _ []string) error { return c.Help() }
 			for _, shell := range c.Commands() {
 				shell.Args = takesNone // with an error of ours: cobra's have no type
@@ -105,7 +106,7 @@ func (a *app) tree() *cobra.Command {
 
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "postrider",
+		Use:   "postrider COMMAND",
 		Short: "Forwards what arrives in IMAP inboxes",
 		Long: `postrider watches IMAP inboxes and forwards what arrives over SMTP, as a service
 or from cron. None missed, none twice, and every message can be accounted for.
@@ -133,7 +134,8 @@ See results:   postrider status; postrider task list; postrider audit
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetUsageTemplate(strings.NewReplacer("Flags.FlagUsages ", "Flags.FlagUsagesWrapped 80 ",
-		" for more information about a command.", " for more.").Replace(root.UsageTemplate()))
+		" for more information about a command.", " for more.",
+		"{{if .HasAvailableSubCommands}}\n  {{.CommandPath}} [command]{{end}}", "").Replace(root.UsageTemplate()))
 	flags := root.PersistentFlags()
 	flags.StringVarP(&a.config, "config", "c", "", "configuration `FILE` (default $POSTRIDER_CONFIG, ./postrider.yaml, /etc/postrider/postrider.yaml)")
 	flags.StringVar(&a.logFormat, "log-format", "", "log to standard error as `text|json` (default text; sentences on a terminal)")
