@@ -84,6 +84,14 @@ type Folder struct {
 // Distrusted reports whether the folder's UIDs cannot be trusted, see Store.Distrust.
 func (f Folder) Distrusted() bool { return f.Reconciled < 0 }
 
+// Doubt is why the UIDs of a distrusted folder cannot be trusted.
+func (f Folder) Doubt() string {
+	if f.Reconciled == -2 {
+		return "the folder was watched again before it was compared"
+	}
+	return "the server gave the UID of a message to another one"
+}
+
 // Security says how the connection to the IMAP server is encrypted.
 type Security string
 

@@ -44,7 +44,7 @@ const (
 	// Of a folder that was not watched, a new epoch that was not compared to the end has messages behind the
 	// cursor that were not registered. It begins another one, whatever a run that compares it does meanwhile.
 	sqlWatchFolders = `UPDATE monitored_folders SET
-		reconciled = CASE WHEN is_active = 0 AND reconciled <> uid_validity THEN -1 ELSE reconciled END,
+		reconciled = CASE WHEN is_active = 0 AND reconciled <> uid_validity THEN -2 ELSE reconciled END,
 		is_active = CASE WHEN name IN ? THEN 1 ELSE 0 END
 		WHERE inbox_id = ?`
 )

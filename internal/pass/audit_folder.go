@@ -114,7 +114,7 @@ func (f *auditedFolder) opened(info imapsrc.Folder) error {
 	case info.UIDNext != 0 && info.UIDNext <= row.LastSeenUID:
 		return fmt.Errorf("UIDNEXT is %d and the cursor %d, so UIDNEXT went backwards: %s", info.UIDNext, row.LastSeenUID, unproved)
 	case row.Distrusted():
-		return fmt.Errorf("the server gave the UID of a message to another one, or the folder was watched again before it was compared: %s", unproved)
+		return fmt.Errorf("%s: %s", row.Doubt(), unproved)
 	}
 	return nil
 }

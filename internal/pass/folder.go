@@ -96,7 +96,7 @@ func (s *scanner) openFolder(ctx context.Context, f *folder) error {
 				"cursor", f.row.LastSeenUID, "uidnext", info.UIDNext)
 			return s.newEpoch(ctx, info.UIDValidity, f)
 		case f.row.Distrusted():
-			s.log.Warn("the server gave the UID of a message to another one, or the folder was watched again before it was compared"+compared, "folder", f.row.Name)
+			s.log.Warn(f.row.Doubt()+compared, "folder", f.row.Name)
 			return s.newEpoch(ctx, info.UIDValidity, f)
 		}
 		return nil

@@ -112,8 +112,8 @@ func TestNoticeOfAnotherMessage(t *testing.T) {
 	if n := len(r.sink.Messages()); n != 1 {
 		t.Errorf("%d notices arrived, want one", n)
 	}
-	if !r.stored().Folders[0].Distrusted() {
-		t.Error("the folder is not distrusted")
+	if f := r.stored().Folders[0]; !f.Distrusted() || f.Doubt() != "the server gave the UID of a message to another one" {
+		t.Errorf("the folder is distrusted: %t (%s); want it distrusted because of the server", f.Distrusted(), f.Doubt())
 	}
 }
 

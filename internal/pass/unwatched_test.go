@@ -3,6 +3,7 @@ package pass
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -106,5 +107,9 @@ func TestWatchedMeanwhile(t *testing.T) {
 	}
 	if n := len(r.sink.Messages()); read < 100 || n != len(all) {
 		t.Errorf("%d messages arrived, want all %d, each once", n, len(all))
+	}
+	const why = `msg="the folder was watched again before it was compared; all messages are compared with what is registered"`
+	if strings.Count(r.log.String(), why) != 1 {
+		t.Errorf("the log is\n%s\nwant it to say once that %s", r.log.String(), why)
 	}
 }

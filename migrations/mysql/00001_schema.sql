@@ -72,7 +72,7 @@ CREATE TABLE IF NOT EXISTS monitored_folders (
     last_seen_uid   BIGINT       NOT NULL, -- the cursor: everything at or below it is registered
     start_uid       BIGINT       NOT NULL, -- messages at or below it were there before and are not forwarded
     baseline_uid    BIGINT       NOT NULL, -- how far the messages up to start_uid have been noted in monitored_emails_seen
-    reconciled      BIGINT       NOT NULL DEFAULT 0, -- the last epoch in which every message was compared with the registry; -1: begin a new epoch, because the server gave a UID to two messages, or the folder was watched again before it was compared
+    reconciled      BIGINT       NOT NULL DEFAULT 0, -- the last epoch in which every message was compared with the registry; below 0: begin a new epoch, because the server gave a UID to two messages (-1), or the folder was watched again before it was compared (-2)
     changes         BIGINT       NOT NULL DEFAULT 0, -- grows with each registration and when the inbox is disabled: these conflict on all database nodes
     initialized_at  DATETIME(6)  NULL,
     last_scanned_at DATETIME(6)  NULL,
