@@ -19,8 +19,8 @@ type attempt struct {
 	outcomes []forward.Outcome // what the relay said about this message
 }
 
-// newAttempt names those first who were tried least often: a limit may cut the attempt short, and
-// none waits behind others for ever.
+// newAttempt names those first who were tried least often, so that no recipient waits for ever: a
+// limit may cut the attempt short.
 func newAttempt(ds []tasks.Delivery) *attempt {
 	a := &attempt{ds: slices.Clone(ds), before: ds, at: map[string]int{}, to: recipientsToDo(ds)}
 	for i, d := range ds {

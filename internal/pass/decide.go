@@ -131,6 +131,9 @@ func Judge(ctx context.Context, table *route.Table, m route.Mail, maxSize int64,
 }
 
 func tooLarge(size, limit int64) string {
-	return fmt.Sprintf("too_large: %s, forward.max_size is %s",
-		humanize.IBytes(uint64(size)), humanize.IBytes(uint64(limit)))
+	is, most := humanize.IBytes(uint64(size)), humanize.IBytes(uint64(limit))
+	if is == most {
+		is, most = fmt.Sprintf("%d octets", size), fmt.Sprint(limit)
+	}
+	return fmt.Sprintf("too_large: %s, forward.max_size is %s", is, most)
 }

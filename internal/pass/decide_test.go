@@ -10,6 +10,17 @@ import (
 	"postrider/internal/tasks"
 )
 
+// TestTooLargeByLittle: sizes that round to the same are in octets.
+func TestTooLargeByLittle(t *testing.T) {
+	for size, want := range map[int64]string{
+		20_001: "too_large: 20001 octets, forward.max_size is 20000", 30_000: "too_large: 29 KiB, forward.max_size is 20 KiB",
+	} {
+		if got := tooLarge(size, 20_000); got != want {
+			t.Errorf("the reason is %q, want %q", got, want)
+		}
+	}
+}
+
 // TestDecide: what the routes and the hops of a message come to.
 func TestDecide(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -193,7 +193,7 @@ func (s *session) again(ctx context.Context, err error) bool {
 		return false
 	}
 	s.reconnects++
-	s.log.Warn("the connection to the IMAP server broke; connecting again", "error", err)
+	s.log.Warn("the IMAP connection was closed; connecting again", "error", err)
 	return true
 }
 

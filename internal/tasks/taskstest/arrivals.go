@@ -236,7 +236,7 @@ func testRequeueBounced(s *suite) {
 	s.arrive(id, ann, bounce, true)
 }
 
-// testRequeueBouncedDead: with those whom the relay refused.
+// testRequeueBouncedDead: also to recipients that the relay refused.
 func testRequeueBouncedDead(s *suite) {
 	p := s.place()
 	id := p.added(s.msg(1, "m", ann, bob))

@@ -180,12 +180,12 @@ func testDisableAbandoned(later bool) func(*suite) {
 		s.recipients(copied, "ann waits for %d, bob delivered, eve delivered", c.Task.ID)
 		s.resolve(c.Task.ID)
 		if sent := q.work(); sent != 0 {
-			s.t.Errorf("the other inbox sent it to %d, want to nobody: ann has it", sent)
+			s.t.Errorf("the other inbox sent it to %d, want it sent to no one: ann has it", sent)
 		}
 		s.recipients(copied, "ann duplicate of %d, bob delivered, eve delivered", c.Task.ID)
 		s.Enable(s.t, p.inbox)
 		if sent := p.work(); sent != 0 {
-			s.t.Errorf("enabled again, the inbox sent it to %d, want to nobody", sent)
+			s.t.Errorf("enabled again, the inbox sent it to %d, want it sent to no one", sent)
 		}
 	}
 }
