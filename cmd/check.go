@@ -18,6 +18,7 @@ import (
 	"postrider/internal/db"
 	"postrider/internal/dmarc"
 	"postrider/internal/forward"
+	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
 	"postrider/internal/metrics"
 	"postrider/internal/pass"
@@ -239,18 +240,18 @@ func activate(all int) string {
 	return "enable one with `postrider inbox enable ADDR`"
 }
 
-// checkInboxes logs in to several inboxes at once, but not to more than one server accepts. active are
-// all active inboxes, also those that are not checked.
+// checkInboxes logs in to several inboxes at once, but not to more than one server accepts, and not
+// to the rest of a server that cannot be reached. active are all active inboxes, also those that are
+// not checked.
 func (s *services) checkInboxes(ctx context.Context, boxes, active []inbox.Inbox) ([]finding, error) {
 	d, err := s.dialer()
 	if err != nil {
 		return nil, err
 	}
 	found := make([]finding, len(boxes))
-	limit := s.cfg.Concurrency
-	pass.Turns{Inboxes: limit.Inboxes, PerHost: limit.PerHost, PerAccount: perAccount}.Each(boxes, func(i int, in inbox.Inbox) {
+	pass.Visit(s.turns(), boxes, d.dial, func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (*imapsrc.Conn, error)) {
 		f := finding{what: "inbox " + in.Address, text: fmt.Sprintf("logged in to %s and opened %s", in.Server(), strings.Join(in.Watched(), ", "))}
-		conn, err := d.dial(ctx, in)
+		conn, err := dial(ctx, in)
 		if f.err = err; err == nil {
 			err := pass.OpenFolders(ctx, conn, in)
 			if err == nil {

@@ -41,9 +41,12 @@ func (a *app) inboxCheck(ctx context.Context, addresses []string, asJSON bool) e
 		if err != nil {
 			return err
 		}
+		checks := make([]pass.InboxCheck, len(boxes))
+		pass.Visit(s.turns(), boxes, d.server, func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (pass.Server, error)) {
+			checks[i] = pass.Look(ctx, dial, in)
+		})
 		failed := 0
-		for _, in := range boxes {
-			check := pass.Look(ctx, d.server, in)
+		for _, check := range checks {
 			if check.Failed() {
 				failed++
 			}

@@ -290,6 +290,12 @@ func (s *services) passConfig(dryRun bool) pass.Config {
 	}
 }
 
+// turns are those of check, as a pass has them.
+func (s *services) turns() pass.Turns {
+	limit := s.cfg.Concurrency
+	return pass.Turns{Inboxes: limit.Inboxes, PerHost: limit.PerHost, PerAccount: perAccount}
+}
+
 // perAccount is how many connections the provider of an inbox allows an account.
 func perAccount(in inbox.Inbox) int { return account.Connections(in.Host) }
 
@@ -329,8 +335,8 @@ func policy(cfg *config.Config) tasks.Policy {
 	}
 }
 
-// worker is a name to claim and to lock by. Each call returns another one: what has the same name shares
-// its leases.
+// worker is a name to claim and to lock by, another one at each call. Two workers with the same name
+// would share leases.
 func (s *services) worker() string {
 	return fmt.Sprintf("%s:%d:%s", s.host(), os.Getpid(), rand.Text()[:8])
 }

@@ -45,13 +45,24 @@ func newHosts(log *slog.Logger) *hosts {
 	return h
 }
 
-// dial connects to the server of an inbox, unless that server was left.
-func (h *hosts) dial(ctx context.Context, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (Source, error)) (Source, error) {
+// Visit calls do for each of the boxes, for several at once. The dial that do gets leaves a server
+// which two inboxes, one after the other, could not reach.
+func Visit[S any](n Turns, boxes []inbox.Inbox, dial func(context.Context, inbox.Inbox) (S, error),
+	do func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (S, error)),
+) {
+	hosts := newHosts(slog.New(slog.DiscardHandler)) // the error of each inbox names the server
+	n.Each(boxes, func(i int, in inbox.Inbox) {
+		do(i, in, func(ctx context.Context, in inbox.Inbox) (S, error) { return dialAt(ctx, hosts, in, dial) })
+	})
+}
+
+// dialAt connects to the server of an inbox, unless that server was left.
+func dialAt[S any](ctx context.Context, h *hosts, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (S, error)) (src S, err error) {
 	name := ServerOf(in)
 	if err := h.try(name, in.Address); err != nil {
-		return nil, err
+		return src, err
 	}
-	src, err := dial(ctx, in)
+	src, err = dial(ctx, in)
 	h.tried(name, in.Address, err, ctx.Err() != nil)
 	return src, err
 }
@@ -77,14 +88,9 @@ func (h *hosts) try(name, address string) error {
 		return nil
 	}
 	s.rest = append(s.rest, address)
-	return fmt.Errorf("not tried: other inboxes could not reach %s in this pass (%w)", name, plain{s.why})
+	// Without the type of the error: what an inbox's own connection met is another matter.
+	return fmt.Errorf("not tried: %s could not be reached (%s)", name, text.Brief(s.why))
 }
-
-// plain is the text of an error, without its type: what an inbox's own connection met is another
-// matter.
-type plain struct{ err error }
-
-func (p plain) Error() string { return text.Error(p.err) }
 
 // tried notes whether the server was reached. A refused login reached it, and one that was
 // interrupted says nothing.

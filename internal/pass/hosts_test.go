@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
 )
 
 // patience is how long a fake server that is silent keeps a connection waiting.
@@ -224,4 +225,31 @@ func TestAuditLeavesSilentHost(t *testing.T) {
 			t.Errorf("%d inboxes failed after %v; want all 6 after %v", failed, took, 2*patience)
 		}
 	})
+}
+
+// TestVisitLeavesHost: what only looks at inboxes leaves it, and other servers are tried.
+func TestVisitLeavesHost(t *testing.T) {
+	boxes := make([]inbox.Inbox, 7)
+	for i := range boxes {
+		boxes[i].Host, boxes[i].Port = "silent.example", 993
+	}
+	boxes[6].Host = "imap.example"
+	dialled, errs := 0, make([]error, len(boxes))
+	dial := func(_ context.Context, in inbox.Inbox) (string, error) {
+		if dialled++; in.Host == "imap.example" {
+			return "a connection", nil
+		}
+		return "", errNetwork
+	}
+	Visit(Turns{Inboxes: 1, PerHost: 1}, boxes, dial, func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (string, error)) {
+		_, errs[i] = dial(t.Context(), in)
+	})
+	if dialled != 3 || errs[6] != nil {
+		t.Errorf("%d connections were tried, and the other server has the error %v; want two of the silent server, and none", dialled, errs[6])
+	}
+	for i, err := range errs[:6] {
+		if left := strings.HasPrefix(fmt.Sprint(err), "not tried: silent.example:993 could not be reached ("); err == nil || left != (i >= 2) {
+			t.Errorf("inbox %d: the error is %v; want its own, or from the third on that it was not tried", i, err)
+		}
+	}
 }

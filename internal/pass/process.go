@@ -103,7 +103,7 @@ func (pr *Process) RelayTries() (n int, fault error) { return pr.gate.tried() }
 // dial connects to the server of an inbox.
 func (pr *Process) dial(ctx context.Context, in inbox.Inbox) (Source, error) {
 	if pr.hosts != nil {
-		return pr.hosts.dial(ctx, in, pr.pass.Dial)
+		return dialAt(ctx, pr.hosts, in, pr.pass.Dial)
 	}
 	return pr.pass.Dial(ctx, in)
 }

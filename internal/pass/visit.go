@@ -25,7 +25,7 @@ func (p *Pass) compare(ctx context.Context, boxes []inbox.Inbox,
 	p.each(boxes, func(i int, in inbox.Inbox) {
 		log := p.Log.With("inbox", in.Address)
 		v := visit{pass: p, in: in, log: log}
-		v.session = newSession(func(ctx context.Context) (Source, error) { return hosts.dial(ctx, in, p.Dial) }, log)
+		v.session = newSession(func(ctx context.Context) (Source, error) { return dialAt(ctx, hosts, in, p.Dial) }, log)
 		defer v.session.close()
 		err := do(i, v)
 		if ctx.Err() != nil {
