@@ -22,7 +22,7 @@ func (a *app) inboxListCommand() *cobra.Command {
 		Use:   "list [--inbox ADDR]... [--label L]... [--failing]",
 		Short: "List the inboxes",
 		Long: `list shows the inboxes. Of more than ` + many + ` it shows a summary and those with
-trouble, whose last scan failed; --all shows all.
+trouble: the last scan failed, or a login is needed. --all shows all.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.inboxList(c.Context(), opts) },
@@ -44,25 +44,30 @@ func (a *app) inboxList(ctx context.Context, opts inboxListOptions) error {
 		if err != nil {
 			return err
 		}
+		logins, err := s.logins(ctx)
+		if err != nil {
+			return err
+		}
+		troubled := func(in inbox.Inbox) bool { return in.Active && in.LastError+logins[in.ID] != "" }
 		if opts.json {
-			for _, in := range toShow(opts.ofJSON(), boxes, inbox.Inbox.ScanFails) {
-				if err := a.printJSON(s.inboxes.View(in)); err != nil {
+			for _, in := range toShow(opts.ofJSON(), boxes, troubled) {
+				if err := a.printJSON(s.inboxes.View(in, logins[in.ID])); err != nil {
 					return err
 				}
 			}
 			return nil
 		}
-		n := countInboxes(boxes, inbox.Inbox.ScanFails, func(in inbox.Inbox) bool { return in.Active })
+		n := countInboxes(boxes, troubled, func(in inbox.Inbox) bool { return in.Active })
 		return a.overview(opts.overview, n, func() error {
-			return a.inboxTable(toShow(opts.overview, boxes, inbox.Inbox.ScanFails))
+			return a.inboxTable(toShow(opts.overview, boxes, troubled), logins)
 		})
 	})
 }
 
-func (a *app) inboxTable(boxes []inbox.Inbox) error {
+func (a *app) inboxTable(boxes []inbox.Inbox, logins map[int64]string) error {
 	g := a.table("inbox", "active", "server", "folders", "last scan", "last error", "labels")
 	for _, in := range boxes {
-		lastError := in.LastError
+		lastError := scanError(in.Address, in.LastError, logins[in.ID])
 		if g.Width > 0 {
 			lastError = "" // in whole below the table
 		}
@@ -72,7 +77,7 @@ func (a *app) inboxTable(boxes []inbox.Inbox) error {
 	err := a.show(g, noInbox)
 	for _, in := range boxes {
 		if g.Width > 0 {
-			err = errors.Join(err, a.lastError(in.Address, in.LastError))
+			err = errors.Join(err, a.lastError(in.Address, scanError(in.Address, in.LastError, logins[in.ID])))
 		}
 	}
 	return err

@@ -31,8 +31,12 @@ func (a *app) inboxShow(ctx context.Context, address string, asJSON bool) error 
 		if err != nil {
 			return err
 		}
+		logins, err := s.logins(ctx)
+		if err != nil {
+			return err
+		}
 		if asJSON {
-			return a.printJSON(s.inboxes.View(in))
+			return a.printJSON(s.inboxes.View(in, logins[in.ID]))
 		}
 		err = a.fields(
 			"inbox", in.Address, "description", in.Description, "active", yesNo(in.Active), "server", in.Server(),
@@ -40,7 +44,7 @@ func (a *app) inboxShow(ctx context.Context, address string, asJSON bool) error 
 			"client certificate", in.ClientCert, "password", s.inboxes.PasswordFrom(in), "start", string(in.Start),
 			"may delete", yesNo(in.AllowDelete), "labels", strings.Join(in.Labels.Texts(), ", "),
 			"added", a.when(&in.CreatedAt), "changed", a.when(&in.UpdatedAt),
-			"last scan", a.when(in.LastScannedAt), "last error", in.LastError)
+			"last scan", a.when(in.LastScannedAt), "last error", scanError(in.Address, in.LastError, logins[in.ID]))
 		if err != nil {
 			return err
 		}

@@ -205,15 +205,20 @@ func lastDay(b status.Inbox) string {
 // lastErrors are the errors of the last scans, one line each.
 func (a *app) lastErrors(boxes []status.Inbox) error {
 	for _, b := range boxes {
-		what := b.LastError
-		if b.NeedsLogin != "" {
-			what = "needs login: " + b.NeedsLogin + "; log in with `postrider inbox login " + text.Arg(b.Email) + "`"
-		}
-		if err := a.lastError(b.Email, what); err != nil {
+		if err := a.lastError(b.Email, scanError(b.Email, b.LastError, b.NeedsLogin)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// scanError is why the next scan fails if nothing is done: a person has to log in, or what the last
+// one met.
+func scanError(email, lastError, needsLogin string) string {
+	if needsLogin == "" {
+		return lastError
+	}
+	return "needs login: " + needsLogin + "; log in with `postrider inbox login " + text.Arg(email) + "`"
 }
 
 // lastError is the error of the last scan of an inbox, if there was one. The fix is at its end.

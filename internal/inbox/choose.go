@@ -25,9 +25,6 @@ func (s *Store) Named(ctx context.Context, addresses []string) ([]Inbox, error) 
 	return boxes, nil
 }
 
-// ScanFails reports whether the last scan of an active inbox failed.
-func (in Inbox) ScanFails() bool { return in.Active && in.LastError != "" }
-
 // HostPort is the server of the inbox as host:port, with an IPv6 address in brackets.
 func (in Inbox) HostPort() string { return net.JoinHostPort(in.Host, strconv.Itoa(in.Port)) }
 

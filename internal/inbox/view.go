@@ -28,6 +28,7 @@ type View struct {
 	Labels         Labels       `json:"labels"`
 	LastScannedAt  *time.Time   `json:"last_scanned_at"`
 	LastError      string       `json:"last_error"`
+	NeedsLogin     string       `json:"needs_login,omitempty"` // why a person has to log in (OAuth2)
 	CreatedAt      time.Time    `json:"created_at"`
 	UpdatedAt      time.Time    `json:"updated_at"`
 }
@@ -43,14 +44,15 @@ type FolderView struct {
 	LastScannedAt *time.Time `json:"last_scanned_at"`
 }
 
-// View is an inbox as JSON.
-func (s *Store) View(in Inbox) View {
+// View is an inbox as JSON. needsLogin is why a person has to log in.
+func (s *Store) View(in Inbox, needsLogin string) View {
 	v := View{
 		Email: in.Address, Active: in.Active, Description: in.Description, Host: in.Host, Port: in.Port,
 		Security: in.Security, AllowPlaintext: in.AllowPlaintext, AllowDelete: in.AllowDelete, Username: in.Username, Auth: in.Auth,
 		CAFile: in.CAFile, TLSFingerprint: in.TLSFingerprint, ClientCert: in.ClientCert,
 		PasswordFrom: s.PasswordFrom(in), Start: in.Start, Folders: in.FolderViews(), Labels: Labels{},
-		LastScannedAt: text.UTC(in.LastScannedAt), LastError: in.LastError, CreatedAt: in.CreatedAt.UTC(), UpdatedAt: in.UpdatedAt.UTC(),
+		LastScannedAt: text.UTC(in.LastScannedAt), LastError: in.LastError, NeedsLogin: needsLogin,
+		CreatedAt: in.CreatedAt.UTC(), UpdatedAt: in.UpdatedAt.UTC(),
 	}
 	maps.Copy(v.Labels, in.Labels)
 	return v
