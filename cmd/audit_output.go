@@ -24,7 +24,11 @@ func (a *app) printAudit(r pass.AuditReport, opts auditOptions) error {
 	g := a.table("inbox", "folder", "messages", "accounted for as", "missing", "note")
 	for _, in := range r.Inboxes {
 		if in.Error != "" {
-			g.Add(in.Email, "", 0, "", 0, g.Short(in.Error, 120))
+			note := in.Error
+			if g.Width > 0 && !r.Interrupted {
+				note = "failed, see above" // the log has the whole error
+			}
+			g.Add(in.Email, "", 0, "", 0, g.Short(note, 120))
 		}
 		for _, f := range in.Folders {
 			g.Add(in.Email, f.Name, f.Messages, f.Accounts(), len(f.Missing), g.Short(f.Note(), 120))

@@ -118,7 +118,11 @@ var terminalCases = []terminalCase{
 	{"status --failing", "", "0 0 0 0 2 1", map[string]string{idle: `^1 inbox ok\n$`, working: `^0 inboxes ok, 1 with trouble\n`}},
 	{"status --label tenant=acme", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: no inbox has a label; set one with`}},
 	{"metrics", "", "0 0 0 0 2 1", map[string]string{idle: `(?s)^# HELP postrider_build_info .*# EOF\n$`}},
-	{"audit", "", "0 0 75 75 2 1", map[string]string{working: `\bnew\b`}},
+	{"audit", "", "0 0 75 75 2 1", map[string]string{
+		working:   `\bnew\b`,
+		unreached: `(?s)^desk@firm\.example: connect: .*failed, see above`,
+		badLogin:  `(?s)^desk@firm\.example: log in as desk@firm\.example: the server refused the password .*failed, see above`,
+	}},
 	{"audit --list", "", "0 0 75 75 2 1", nil},
 	{"check", "", "0 75 75 75 2 75", map[string]string{idle: `(?m)^ok +inbox desk@firm\.example: logged in to .* and opened INBOX$`, unreached: `(?m)^FAILED +relay: `}},
 	{"migrate", "", "0 0 0 0 2 1", nil},

@@ -90,13 +90,18 @@ func (a *auditor) inbox(ctx context.Context) error {
 		f := &auditedFolder{
 			folder: &folder{row: row}, found: newFolderAudit(row.Name), again: reused{max: a.visit.pass.Config.MaxSize},
 		}
+		err = a.folder(ctx, f)
+		lost := err != nil && (ctx.Err() != nil || !a.visit.session.connected())
+		if lost && f.found.UIDValidity == 0 {
+			return err // the folder was never opened
+		}
 		a.folders, a.found.Folders = append(a.folders, f), append(a.found.Folders, f.found)
-		if err := a.folder(ctx, f); err != nil {
+		if lost {
+			f.found.Error = "only partly compared"
+			return err
+		}
+		if err != nil {
 			f.found.Error = text.Error(err)
-			if ctx.Err() != nil || !a.visit.session.connected() {
-				f.found.Error = "only partly compared"
-				return err
-			}
 			a.visit.log.Error("the folder could not be audited", "folder", row.Name, "error", err)
 		}
 	}
