@@ -119,8 +119,8 @@ func TestForwardIsWired(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Config.MaxReceived != 50 {
-		t.Errorf("a message may make %d hops, want the 50 of forward.max_received", p.Config.MaxReceived)
+	if p.Config.MaxReceived != 100 {
+		t.Errorf("a message may make %d hops, want the 100 of forward.max_received", p.Config.MaxReceived)
 	}
 	spool := (&message.Spooler{Limit: 1 << 20, Budget: 1 << 20}).New()
 	if _, err := spool.Write([]byte("Return-Path: <alice@author.example>\r\nAuto-Submitted: auto-generated\r\n\r\n")); err != nil {

@@ -240,7 +240,7 @@ func Default() *Config {
 		IMAP:     IMAP{IdleTimeout: 2 * time.Minute, DialTimeout: 30 * time.Second},
 		Forward: Forward{
 			Mode: "redirect", Fallback: "none", Uncertain: "retry",
-			MaxSize: 50 << 20, TooLarge: "skip", MaxReceived: 50,
+			MaxSize: 50 << 20, TooLarge: "skip", MaxReceived: 100,
 			Automated: route.ForwardAutomated, OwnAddress: route.SkipOwnAddress,
 		},
 		SRS:     SRS{MaxAge: 21 * 24 * time.Hour},

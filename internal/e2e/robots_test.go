@@ -86,7 +86,7 @@ func TestAutomatedMailAndLoops(t *testing.T) {
 		letter("absence", "Auto-Submitted: auto-replied"),
 	}
 	people := [][]byte{
-		letter("person", "Auto-Submitted: no", "Precedence: bulk"), letter("50 hops", strings.Repeat("Received: from a by b\r\n", 49)+"Received: from a by b"),
+		letter("person", "Auto-Submitted: no", "Precedence: bulk"), letter("100 hops", strings.Repeat("Received: from a by b\r\n", 99)+"Received: from a by b"),
 	}
 	w := newWorld(t, "sqlite")
 	w.addInbox(desk, "--start", "all")
@@ -108,7 +108,7 @@ func TestAutomatedMailAndLoops(t *testing.T) {
 	for _, m := range w.sink.Messages() { // each of them comes back
 		w.imap.Append(t, desk, "INBOX", m.Data)
 	}
-	w.imap.Append(t, desk, "INBOX", letter("51 hops", strings.Repeat("Received: from a by b\r\n", 50)+"Received: from a by b"))
+	w.imap.Append(t, desk, "INBOX", letter("101 hops", strings.Repeat("Received: from a by b\r\n", 100)+"Received: from a by b"))
 	w.pass(0)
 	w.wantOnce(people, robots)
 	loops := 0
