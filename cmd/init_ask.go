@@ -111,9 +111,19 @@ func (s *draft) started() config.First {
 	return f
 }
 
-// faults are the errors of a configuration, by the names of the flags. The environment does not
-// count: the file has to be valid without it.
+// faults are the errors of a configuration, by the names of the flags.
 func (s *draft) faults(ctx context.Context, f config.First) error {
+	return s.faultsAs(ctx, f, func(e config.Error) string { return cmp.Or(initFlags[e.Key], e.Key) + ": " + e.Problem })
+}
+
+// wrongAnswer is faults after a question: all else is valid.
+func (s *draft) wrongAnswer(ctx context.Context) error {
+	return s.faultsAs(ctx, s.started(), func(e config.Error) string { return e.Problem })
+}
+
+// faultsAs are the errors of a configuration, one line each. The environment does not count: the
+// file has to be valid without it.
+func (s *draft) faultsAs(ctx context.Context, f config.First, line func(config.Error) string) error {
 	_, err := f.Load(s.resolve(ctx), s.path, func(string) (string, bool) { return "", false })
 	var all *config.Errors
 	if !errors.As(err, &all) {
@@ -121,7 +131,10 @@ func (s *draft) faults(ctx context.Context, f config.First) error {
 	}
 	var lines []string
 	for _, e := range all.All {
-		lines = append(lines, cmp.Or(initFlags[e.Key], e.Key)+": "+e.Problem)
+		if _, _, err := net.SplitHostPort(f.Host); e.Key == "smtp.host" && err == nil && f.Port != 0 {
+			e.Problem = "the port is given twice; leave it out here, or leave out --smtp-port"
+		}
+		lines = append(lines, line(e))
 	}
 	return usage(errors.New(strings.Join(lines, "\n")))
 }
@@ -139,7 +152,7 @@ func (s *draft) ask(ctx context.Context, question, key, proposal string, value *
 		if *value = answer; answer == "" {
 			continue
 		}
-		if err := s.faults(ctx, s.started()); err != nil {
+		if err := s.wrongAnswer(ctx); err != nil {
 			_, _ = fmt.Fprintln(s.err, err)
 			*value = ""
 		}
@@ -253,7 +266,7 @@ func (s *draft) readRelayPassword(ctx context.Context) error {
 		return s.store(password)
 	}
 	if s.first.Password, err = reference("--smtp-password-from", password); err == nil {
-		err = s.faults(ctx, s.started())
+		err = s.wrongAnswer(ctx)
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(s.err, err)

@@ -73,6 +73,7 @@ func TestInitAtATerminal(t *testing.T) {
 			[]typing{
 				{sender, "ann\r"},
 				{sender, "A <a@firm.example>\r"},
+				{relay, "a@b.example\r"},
 				{relay, "127.0.0.1:25\r"},
 				{relay, "127.0.0.1\r"},
 				{username, "\r"},
@@ -81,7 +82,7 @@ func TestInitAtATerminal(t *testing.T) {
 				{"? [y/N] ", "y\r"},
 			},
 			exitOK,
-			`(?s)--from: "ann" is not an address.*--smtp-host: "127.0.0.1:25" is not a host.*Username at the relay, or none \[a@firm.example\]: .*` +
+			`(?s)\n"ann" is not an address.*\nthe value is not a host; give a name or address\n.*\nthe port is given twice; .*Username at the relay, or none \[a@firm.example\]: .*` +
 				`    smtp: .*ok +relay: 127.0.0.1:\d+.*\nWrite .*postrider.yaml\? \[y/N\] y\nWrote .*\npostrider -c .*postrider.yaml inbox add ADDR\n$`,
 			"username: a@firm.example\n", "s3cret\n",
 		},
@@ -105,7 +106,7 @@ func TestInitAtATerminal(t *testing.T) {
 			"a reference in place of the password", append([]string{"--from", "a@firm.example", "--smtp-host", "127.0.0.1", "--smtp-username", "ann", "--to", "b@firm.example", "--yes"}, local...),
 			[]typing{{password, "\r"}, {password, "env:NO_SUCH_SECRET\r"}, {password, "command:echo s3cret\r"}},
 			exitOK,
-			`(?s)--smtp-password-from: environment variable NO_SUCH_SECRET is not set.*password: command:echo\n.*ok +relay`, "password: command:echo s3cret\n", "",
+			`(?s)\nenvironment variable NO_SUCH_SECRET is not set.*password: command:echo\n.*ok +relay`, "password: command:echo s3cret\n", "",
 		},
 		{
 			"the relay of the provider",

@@ -332,7 +332,7 @@ func TestHostNames(t *testing.T) {
 		_, err := Load(write(t, strings.Replace(minimal, "smtp.example.com", `"`+host+`"`, 1)), variables())
 		_, _, noPort := net.SplitHostPort(host)
 		refused := err != nil && strings.Contains(err.Error(), "smtp.host: ") &&
-			strings.Contains(err.Error(), "the port as a key of its own")
+			strings.Contains(err.Error(), "give a name or address, and the port in smtp.port")
 		if noPort != nil && err != nil || noPort == nil && !refused {
 			t.Errorf("smtp.host %s: %v; want a error only if it has a port, and where that belongs", host, err)
 		}

@@ -161,7 +161,11 @@ func (r *reader) hostName(key string, host *string) {
 	_, _, noPort := net.SplitHostPort(*host)
 	ascii, err := address.ToASCII(*host)
 	if strings.ContainsAny(*host, "/@ \t\r\n") || noPort == nil || err != nil {
-		r.refuse(key, "%s is not a host; give its name or address alone, and the port as a key of its own", unlessSecret(*host))
+		port := ""
+		if key == "smtp.host" && noPort == nil {
+			port = ", and the port in smtp.port"
+		}
+		r.refuse(key, "%s is not a host; give a name or address%s", unlessSecret(*host), port)
 	}
 	*host = ascii
 }

@@ -27,8 +27,7 @@ const (
 // secureTransport sets how the connection is encrypted, whatever the DSN says.
 func secureTransport(cfg *mysqldriver.Config, mode string, roots *x509.CertPool) error {
 	if cfg.TLSConfig != "" {
-		return &DSNError{"has the parameter tls, which is a key of its own: set database.tls to none, require, verify " +
-			"or a file, and leave tls out here"}
+		return &DSNError{"has the parameter tls, which is not allowed here; set database.tls to none, require, verify or a file"}
 	}
 	near := cfg.Net == "unix"
 	if host, _, err := net.SplitHostPort(cfg.Addr); err == nil && cfg.Net == "tcp" {
