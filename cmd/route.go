@@ -247,7 +247,11 @@ func (a *app) fromFile(name string, opts routeOptions) (pass.Specimen, error) {
 		in = f
 	}
 	spool := (&message.Spooler{Limit: spoolLimit, Budget: spoolBudget}).New()
-	if _, err := io.Copy(spool, in); err != nil {
+	n, err := io.Copy(spool, in)
+	if err == nil && n == 0 {
+		err = errors.New("the message is empty")
+	}
+	if err != nil {
 		return pass.Specimen{}, errors.Join(usage(fmt.Errorf("read a message from %s: %w", name, err)), spool.Close())
 	}
 	m, err := message.Parse(spool)

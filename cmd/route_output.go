@@ -58,8 +58,12 @@ func trialSummary(t pass.Trial) []string {
 	if t.Inbox != "" {
 		where = t.Inbox + " " + where
 	}
+	from := ""
+	if t.Sender != "" {
+		from = "from " + t.Sender + ", "
+	}
 	out := []string{
-		"message", fmt.Sprintf("from %s, %q, %s", t.Sender, text.Cut(t.Subject, 60), humanize.IBytes(uint64(t.Size))),
+		"message", fmt.Sprintf("%s%q, %s", from, text.Cut(t.Subject, 60), humanize.IBytes(uint64(t.Size))),
 		"in", where, "fate", trialFate(t), "reason", t.Reason,
 	}
 	if t.Status == tasks.Forwarded {
