@@ -73,9 +73,13 @@ func (n *Notifier) runHook(ctx context.Context, d Digest) error {
 	case cmd.ProcessState == nil:
 		return fmt.Errorf("the hook %s cannot be run: %w", name, err)
 	}
-	n.Log.Warn("the hook failed", "hook", name, "output", output)
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("the hook %s did not end in time and was killed; its output is in the log", name)
+	where := ""
+	if output != "" {
+		n.Log.Warn("the hook failed", "hook", name, "output", output)
+		where = "; its output is in the log"
 	}
-	return fmt.Errorf("the hook %s failed: %w; its output is in the log", name, err)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("the hook %s did not end in time and was killed%s", name, where)
+	}
+	return fmt.Errorf("the hook %s failed: %w%s", name, err, where)
 }

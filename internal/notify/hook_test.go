@@ -169,6 +169,10 @@ func TestHookFails(t *testing.T) {
 					t.Errorf("the log is\n%s\nwant %q in it three times", log, want)
 				}
 			}
+			if said := strings.Contains(tt.script, "echo oh no"); strings.Contains(log, "the hook failed") != said ||
+				strings.Contains(log, "its output is in the log") != said {
+				t.Errorf("the log is\n%s\nwant a line with the output only if there is one", log)
+			}
 			if tt.hook == nil {
 				if got := read(t, dir, "runs"); got != "run\nrun\nrun\n" {
 					t.Errorf("the hook ran %q, want it three times", got)
