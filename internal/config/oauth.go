@@ -36,6 +36,8 @@ func (o OAuth) App(name string) (*oauth.App, error) {
 	return app, err
 }
 
+var tenant = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`) // it is a part of URLs
+
 var oauthName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 func (r *reader) oauth(c *Config) {
@@ -71,7 +73,7 @@ func knownApps(names []string) string {
 func (r *reader) application(name string, o OAuth) {
 	at := "oauth." + name
 	builtIn := name == oauth.Microsoft || name == oauth.Google
-	own := o.ServiceAccount != "" || len(o.TokenCommand) > 0 || r.hasError(at+".service_account") // needs no client
+	own := o.ServiceAccount != "" || o.TokenCommand != nil || r.hasError(at+".service_account") // needs no client
 	if !oauthName.MatchString(name) {
 		r.refuse(at, "is not a valid name; use up to 64 lower-case letters, digits, - and _")
 	}
@@ -88,10 +90,22 @@ func (r *reader) application(name string, o OAuth) {
 	if o.ClientID == "" && !own && !r.hasError(at+".client_id") {
 		r.refuse(at+".client_id", "is missing; register an application with the provider, as docs/providers.md says")
 	}
-	if o.Tenant != "" && name != oauth.Microsoft {
-		r.refuse(at+".tenant", "is for microsoft alone")
+	for _, client := range []struct{ key, value string }{{"client_id", o.ClientID}, {"client_secret", string(o.ClientSecret)}} {
+		if own && client.value != "" {
+			r.refuse(at+"."+client.key, "is not used with service_account or token_command; remove it")
+		}
 	}
-	if len(o.TokenCommand) > 0 && o.TokenCommand[0] == "" {
+	if name == oauth.Google && !own && o.ClientID != "" && o.ClientSecret == "" && !r.hasError(at+".client_secret") {
+		r.refuse(at+".client_secret", "is missing; Google shows it with the client_id")
+	}
+	switch {
+	case o.Tenant == "":
+	case name != oauth.Microsoft:
+		r.refuse(at+".tenant", "is for microsoft alone")
+	case !tenant.MatchString(o.Tenant):
+		r.refuse(at+".tenant", "%q is not a tenant; give the organization's domain or ID", o.Tenant)
+	}
+	if o.TokenCommand != nil && (len(o.TokenCommand) == 0 || o.TokenCommand[0] == "") {
 		r.refuse(at+".token_command", "is empty; give a program and its arguments")
 	}
 	r.flow(name, o)
@@ -107,7 +121,7 @@ func (r *reader) flow(name string, o OAuth) {
 	}
 	r.oneOf(at, o.Flow, "device", "browser", "application")
 	switch {
-	case o.ServiceAccount != "" || len(o.TokenCommand) > 0:
+	case o.ServiceAccount != "" || o.TokenCommand != nil:
 		r.refuse(at, "is not used with service_account or token_command; remove it")
 	case name == oauth.Google && o.Flow != "browser":
 		r.refuse(at, "%s cannot be used, because Google gives it no permission for mail; use browser, or service_account", o.Flow)
