@@ -12,10 +12,6 @@ type inboxChoice struct{ inbox.Selection }
 func (f *inboxChoice) register(a *app, c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.Inboxes, "inbox", nil, "only the inbox `ADDR`, or those that a glob such as '*@acme.example' matches; may be repeated")
 	complete(c, "inbox", a.addresses)
-	f.registerLabel(a, c)
-}
-
-func (f *inboxChoice) registerLabel(a *app, c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.Labels, "label", nil, "only inboxes with the `LABEL`: tenant=acme, or tenant for any value; may be repeated, all have to hold")
 	complete(c, "label", a.labels)
 }

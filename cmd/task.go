@@ -208,11 +208,11 @@ func parseEventIDs(args []string) ([]int64, error) {
 
 // taskFilter are the flags that select tasks, the same for all commands of tasks.
 type taskFilter struct {
-	statuses                []string
-	inbox, route, olderThan string
-	bounced                 bool
-	chosen                  inboxChoice // by labels
-	given                   func(flag string) bool
+	statuses         []string
+	route, olderThan string
+	bounced          bool
+	chosen           inboxChoice
+	given            func(flag string) bool
 }
 
 // What --older-than counts from.
@@ -226,13 +226,11 @@ const (
 func (f *taskFilter) register(a *app, c *cobra.Command, states []tasks.Status, age string) {
 	flags := c.Flags()
 	flags.StringArrayVar(&f.statuses, "status", nil, "only tasks in this `STATE`; may be repeated")
-	flags.StringVar(&f.inbox, "inbox", "", "only tasks of the inbox `ADDR`")
 	flags.StringVar(&f.route, "route", "", "only tasks that the route `NAME` decided, or helped to decide")
 	flags.StringVar(&f.olderThan, "older-than", "", "only tasks that "+age+" at least `D` ago, such as 90d or 36h")
-	f.chosen.registerLabel(a, c)
+	f.chosen.register(a, c)
 	f.given = flags.Changed
 	complete(c, "status", cobra.FixedCompletions(tasks.Names(states), cobra.ShellCompDirectiveNoFileComp))
-	complete(c, "inbox", a.addresses)
 	complete(c, "route", a.routeNames)
 }
 
@@ -261,23 +259,16 @@ func (f *taskFilter) parse() (tasks.Filter, error) {
 
 // lookUp adds what the registry and the configuration know by name.
 func (f *taskFilter) lookUp(ctx context.Context, s *services, filter *tasks.Filter) error {
-	if f.given("inbox") {
-		in, err := s.inboxes.Get(ctx, f.inbox)
+	if !f.chosen.Empty() {
+		boxes, err := s.inboxes.Chosen(ctx, f.chosen.Selection)
 		if err != nil {
 			return err
 		}
-		filter.InboxID = in.ID
-	}
-	if f.given("label") {
-		chosen := f.chosen.Selection
-		if filter.InboxID != 0 {
-			chosen.Inboxes = []string{f.inbox}
+		if len(boxes) == 1 {
+			filter.InboxID = boxes[0].ID // which an index serves
+		} else {
+			filter.Inboxes = inbox.IDs(boxes)
 		}
-		boxes, err := s.inboxes.Chosen(ctx, chosen)
-		if err != nil {
-			return err
-		}
-		filter.Inboxes = inbox.IDs(boxes)
 	}
 	if f.given("route") {
 		filter.Route = f.route
