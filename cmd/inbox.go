@@ -219,6 +219,10 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how ad
 				return err
 			}
 		}
+		if f.password.oauth == "" && account.OnlyOAuth(in.Host) {
+			_, _ = fmt.Fprintf(a.err, "note: %s takes OAuth2 and no password; with an application, as in docs/providers.md: postrider inbox set %s --oauth NAME\n",
+				in.Host, text.Arg(in.Address))
+		}
 		if err := a.noteShared(ctx, s, in); err != nil {
 			return err
 		}
