@@ -222,7 +222,10 @@ func (a *app) reportTable(r pass.Report) error {
 			continue
 		}
 		note := text.Cut(in.Busy, 80)
-		if in.Error != "" {
+		switch {
+		case in.Left != "": // a line of the log is about the server, and may not name all its inboxes
+			note = "cannot reach " + text.Line(in.Left)
+		case in.Error != "":
 			note = "failed, see above" // the log has the whole error
 		}
 		c := in.Counters
