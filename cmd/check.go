@@ -176,6 +176,9 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 	boxes := slices.DeleteFunc(slices.Clone(all), func(in inbox.Inbox) bool { return !in.Active })
 	if len(boxes) == 0 {
 		err = a.report(finding{what: "inboxes", note: true, text: noneActive(len(all))})
+	} else if err = s.inboxes.CheckKey(); err != nil {
+		found = []finding{{what: "inboxes", err: err}}
+		err = a.report(found[0])
 	} else if found, err = s.checkInboxes(ctx, boxes, active); err == nil {
 		notes := func(in inbox.Inbox) []string {
 			return append(table.InboxNotes(cfg.After.Rule(), in.Address, in.Labels.Texts()...), s.shared(in, active)...)

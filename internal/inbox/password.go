@@ -40,6 +40,10 @@ func (s *Store) resolve(ctx context.Context, in Inbox, ref string) (password str
 	return password, nil
 }
 
+// CheckKey fails when the key cannot be read. It is for a database with an inbox: then no password
+// can be decrypted.
+func (s *Store) CheckKey() error { return s.sealer.requireKey() }
+
 // Refused is called when the server has refused the password. If a program printed it, the next
 // login asks the program again: the password may have been changed since.
 func (s *Store) Refused(in Inbox) {
