@@ -32,7 +32,7 @@ type addFlags struct {
 func (f *addFlags) register(c *cobra.Command) {
 	c.Flags().BoolVar(&f.yes, "yes", false, "without --host: do not ask whether the server that was found is right")
 	c.Flags().BoolVar(&f.noCheck, "no-check", false, "do not log in, for scripts")
-	f.login.register(c)
+	f.login.register(c, sharedMailbox)
 }
 
 // needHost refuses settings of a server that is still to be found.

@@ -28,11 +28,14 @@ type loginOptions struct {
 	timeout   time.Duration
 }
 
-func (o *loginOptions) register(c *cobra.Command) {
+// register adds the flags. may is what the account may do.
+func (o *loginOptions) register(c *cobra.Command, may string) {
 	c.Flags().BoolVar(&o.noBrowser, "no-browser", false, "the browser is on another host: paste the address at which it ends")
-	c.Flags().StringVar(&o.account, "account", "", "log in with the account `ADDR`, which may open this mailbox (a shared one); later logins expect it, too")
+	c.Flags().StringVar(&o.account, "account", "", "log in with the account `ADDR`, which may "+may+"; later logins expect it, too")
 	c.Flags().DurationVar(&o.timeout, "timeout", 0, "give up when there was no login within the duration `D`, such as 5m (default 10m with a browser, else when the code expires)")
 }
+
+const sharedMailbox = "open this mailbox (a shared one)"
 
 const loginHelp = `
 
@@ -61,7 +64,7 @@ func (a *app) inboxLoginCommand() *cobra.Command {
 			})
 		},
 	}
-	opts.register(c)
+	opts.register(c, sharedMailbox)
 	return c
 }
 
@@ -109,7 +112,7 @@ func (a *app) smtpLoginCommand() *cobra.Command {
 			})
 		},
 	}
-	opts.register(c)
+	opts.register(c, "send as the relay's username")
 	return c
 }
 
@@ -203,7 +206,7 @@ type operator struct{ *app }
 func (p operator) Enter(page, code string, until time.Time) {
 	end := ""
 	if !until.IsZero() {
-		end = fmt.Sprintf(" (it is good until %s)", until.Local().Format(time.TimeOnly))
+		end = fmt.Sprintf(" (it is valid until %s)", until.Local().Format(time.TimeOnly))
 	}
 	_, _ = fmt.Fprintf(p.err, "Open this page on any device, and enter the code %s there%s:\n\n    %s\n\nWaiting for the login...\n", code, end, page)
 }

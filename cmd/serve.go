@@ -24,7 +24,7 @@ import (
 	"postrider/internal/web"
 )
 
-// pageAddress is where the page is unless told otherwise.
+// pageAddress is where the page is by default.
 const pageAddress = "127.0.0.1:8420"
 
 func (a *app) serveCommand() *cobra.Command {

@@ -73,9 +73,9 @@ func decoded(d srs.Decoded, secrets int) string {
 	switch {
 	case d.Made.IsZero(): // only the server there knows
 	case d.Expired:
-		line("made", "%s, EXPIRED: it was good until %s (srs.max_age)", d.Made.Format(time.DateOnly), d.Until.Format(time.DateOnly))
+		line("made", "%s, EXPIRED: it was valid until %s (srs.max_age)", d.Made.Format(time.DateOnly), d.Until.Format(time.DateOnly))
 	default:
-		line("made", "%s, good until %s", d.Made.Format(time.DateOnly), d.Until.Format(time.DateOnly))
+		line("made", "%s, valid until %s", d.Made.Format(time.DateOnly), d.Until.Format(time.DateOnly))
 	}
 	if d.Secret == 0 {
 		line("signed", "NOT HERE: with none of the %d secrets in srs.secret; the address may be forged", secrets)

@@ -57,9 +57,9 @@ func TestSRSDecode(t *testing.T) {
 		code          int
 		says          []string
 	}{
-		{"as it should be", fresh, exitOK, []string{"bounces to alice@author.example\n", "made       ", "good until", "signed     with secret 2 of 2\n"}},
+		{"as it should be", fresh, exitOK, []string{"bounces to alice@author.example\n", "made       ", "valid until", "signed     with secret 2 of 2\n"}},
 		{"in angle brackets", "<" + signed(t, alice, "the new secret of the office", 3*day) + ">", exitOK, []string{"signed     with secret 1 of 2\n"}},
-		{"too old", signed(t, alice, "the new secret of the office", 60*day), exitFailed, []string{"alice@author.example", "EXPIRED: it was good until", "secret 1 of 2"}},
+		{"too old", signed(t, alice, "the new secret of the office", 60*day), exitFailed, []string{"alice@author.example", "EXPIRED: it was valid until", "secret 1 of 2"}},
 		{"made up", strings.Replace(fresh, "alice", "bob", 1), exitFailed, []string{"bob@author.example", "NOT HERE: with none of the 2 secrets in srs.secret"}},
 		{
 			"of a chain", signed(t, "SRS0=abcd=2W=author.example=alice@first.example", "the old secret of the office", 60*day), exitOK,

@@ -60,8 +60,8 @@ type watching struct {
 	relay    *forward.Relay
 	pass     *pass.Pass
 	process  *pass.Process
-	said     int // tries of the relay that say told of
-	measured int // tries of the relay that measure told of
+	said     int // attempts at the relay already reported by say
+	measured int // already counted by measure
 	notices  *notify.Notifier
 	people   string // the directory, as the routes know it
 	endPage  func()
@@ -91,7 +91,7 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 	if w.pass, err = s.pass(ctx, w.relay, silent{}, false); err != nil {
 		return nil, err
 	}
-	w.pass.Config.Quiet, w.pass.Config.Warn = true, true // say tells of inboxes and the relay, not of messages
+	w.pass.Config.Quiet, w.pass.Config.Warn = true, true // say reports inboxes and the relay, but no messages
 	w.notices = l.app.notifier(s, w.pass.Composer, w.relay)
 	if l.dials == nil {
 		l.dials = watch.NewDials(s.cfg.Concurrency.Inboxes, s.cfg.Concurrency.PerHost)

@@ -9,7 +9,7 @@ import (
 type Login string
 
 // The logins. An app password (in China: 授权码) is made at the provider for one program, and
-// stands in the place of the account's password.
+// is used instead of the account's password.
 const (
 	Password    Login = "password"
 	AppPassword Login = "app password"
@@ -25,7 +25,7 @@ type Preset struct {
 	Logins      []Login // over IMAP
 	Connections int     // that one account may have; 0 when the provider does not say
 	NeedsID     bool    // opens no folder before the client sends ID (RFC 2971)
-	NoIDLE      bool    // does not tell what arrives (RFC 2177): it has to be asked
+	NoIDLE      bool    // does not announce new mail (RFC 2177): it has to be polled
 	Hint        string  // what a refused password probably means, and what to do
 }
 
@@ -226,7 +226,7 @@ func Connections(host string) int {
 	return 0
 }
 
-// NoIDLE reports whether an IMAP server does not tell what arrives, whatever it offers.
+// NoIDLE reports whether an IMAP server does not announce new mail, whatever it offers.
 func NoIDLE(host string) bool {
 	p := byHost(host)
 	return p != nil && p.NoIDLE

@@ -52,7 +52,7 @@ func TestCertificatesOfOthers(t *testing.T) {
 			in := b.add(column + "@x.org")
 			b.exec(`UPDATE monitored_emails SET `+column+` = ? WHERE id = ?`, value, in.ID)
 			_, err := b.Password(b.ctx, b.get(in.Address))
-			wantError(t, err, "changed by something other than postrider", value)
+			wantError(t, err, "changed by another program", value)
 			_, err = b.Set(b.ctx, in.Address, Changes{Password: ptr("new")})
 			wantError(t, err, setAgain(in.Address))
 			c := again

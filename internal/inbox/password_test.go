@@ -142,7 +142,7 @@ func TestBinding(t *testing.T) {
 		{"host", func(in *Inbox) { in.Host = "evil.example" }, "evil.example:993 tls, ann"},
 		{"port", func(in *Inbox) { in.Port = 994 }, "imap.x.org:994"},
 		{"security", func(in *Inbox) { in.Security = None }, "imap.x.org:993 none"},
-		{"username", func(in *Inbox) { in.Username = "anne" }, "changed by something other than postrider"},
+		{"username", func(in *Inbox) { in.Username = "anne" }, "changed by another program"},
 		{"CA file", func(in *Inbox) { in.CAFile = "/evil.pem" }, "CA file /evil.pem"},
 		{"TLS fingerprint", func(in *Inbox) { in.TLSFingerprint = "sha256:e0" }, "TLS fingerprint sha256:e0"},
 		{"client certificate", func(in *Inbox) { in.ClientCert = "/evil.pem" }, "client certificate /evil.pem"},

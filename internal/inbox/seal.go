@@ -54,8 +54,8 @@ func (s *Sealer) Unseal(in Inbox) (string, error) {
 	case errors.Is(err, errNotSealed), errors.Is(err, errDamaged):
 		return "", unsealError(in, err.Error())
 	case errors.Is(err, ErrBinding):
-		return "", unsealError(in, fmt.Sprintf("host, port, security, username or certificates of the inbox (now %s) was changed by "+
-			"something other than postrider, or the key in %s is not the one that encrypted it; "+
+		return "", unsealError(in, fmt.Sprintf("host, port, security, username or certificates of the inbox (now %s) were changed by "+
+			"another program, or the key in %s is not the one that encrypted it; "+
 			"if that file was replaced, restore the old one", text.Line(in.Server()+", "+in.Username+in.trusts()), s.path))
 	}
 	return password, err

@@ -59,7 +59,7 @@ const (
 	byRoutes  = "postrider forwards by the routes of its configuration"
 	unchanged = "postrider forwards mail as it came, see forward.mode"
 	noHooks   = "postrider runs no command around a connection"
-	ownTLS    = "postrider checks certificates always; for one of your own: `inbox set --ca-file` or `--tls-fingerprint`"
+	ownTLS    = "postrider always checks certificates; for your own certificate use `inbox set --ca-file` or `--tls-fingerprint`"
 	ownClient = "for a client certificate: `inbox set --client-cert`"
 	multidrop = "routes can match any header field"
 )

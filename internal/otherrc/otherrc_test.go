@@ -147,20 +147,20 @@ func TestRead(t *testing.T) {
 		{
 			"certificates", "fetchmailrc", "poll h proto imap user a pass x ssl\nsslcertfile ca.pem\nsslcert c.pem",
 			`rc:1: "h" port 0 tls user "a" password "x" folders [] skipped false` + "\n" +
-				"note: rc:2: sslcertfile is not taken: postrider checks certificates always; for one of your own: `inbox set --ca-file` or `--tls-fingerprint`\n" +
+				"note: rc:2: sslcertfile is not taken: postrider always checks certificates; for your own certificate use `inbox set --ca-file` or `--tls-fingerprint`\n" +
 				"note: rc:3: sslcert is not taken: for a client certificate: `inbox set --client-cert`\n",
 		},
 		{
 			"certificates of getmail", "getmailrc", "[retriever]\ntype=SimpleIMAPSSLRetriever\nserver=h\nusername=a\npassword=x\nca_certs=ca.pem\nkeyfile=k.pem\n",
 			`rc:2: "h" port 0 tls user "a" password "x" folders [] skipped false` + "\n" +
-				"note: rc:6: ca_certs is not taken: postrider checks certificates always; for one of your own: `inbox set --ca-file` or `--tls-fingerprint`\n" +
+				"note: rc:6: ca_certs is not taken: postrider always checks certificates; for your own certificate use `inbox set --ca-file` or `--tls-fingerprint`\n" +
 				"note: rc:7: keyfile is not taken: for a client certificate: `inbox set --client-cert`\n",
 		},
 		{
 			"defaults of getmail", "getmailrc", "[retriever]\ntype=SimpleIMAPSSLRetriever\nserver=h\nusername=a\npassword=x\n[DEFAULT]\nserver=g\nport=1993\ndelete=true\nca_certs=ca.pem\npath=/bin/x\n",
 			`rc:2: "h" port 1993 tls user "a" password "x" folders [] skipped false` + "\n" +
 				"note: rc:9: delete: getmail deletes mail on the server; postrider leaves it there\n" +
-				"note: rc:10: ca_certs is not taken: postrider checks certificates always; for one of your own: `inbox set --ca-file` or `--tls-fingerprint`\n",
+				"note: rc:10: ca_certs is not taken: postrider always checks certificates; for your own certificate use `inbox set --ca-file` or `--tls-fingerprint`\n",
 		},
 		{
 			"a byte order mark", "getmailrc", "\ufeff[retriever]\ntype=SimpleIMAPSSLRetriever\nserver=h\nusername=a\npassword=x\n",

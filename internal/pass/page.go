@@ -242,7 +242,7 @@ func (s *scanner) preview(ctx context.Context, f *folder, e tasks.Entry, r tasks
 }
 
 // offer is a task that may be sent before it is claimed; nil for others. If somebody else claims it,
-// its recipients were named to the relay in vain, which would use up a limit.
+// the RCPT commands were wasted, and would use up a limit.
 func (s *scanner) offer(f *folder, r tasks.Registration) *tasks.Task {
 	if r.Task == nil || s.pass.Limits.Limited() {
 		return nil

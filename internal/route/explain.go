@@ -75,7 +75,7 @@ func (c Check) String() string {
 	case c.Is == Undecided:
 		return fmt.Sprintf("%s is undecided: %s", c.Key, c.Why)
 	case c.On != "":
-		return fmt.Sprintf("%s has %s, as wanted by %s", c.Key, quote(c.On), quote(c.By))
+		return fmt.Sprintf("%s contains %s, matched by %s", c.Key, quote(c.On), quote(c.By))
 	case len(c.Of) > 0:
 		return fmt.Sprintf("%s %s", c.Key, c.Is)
 	}

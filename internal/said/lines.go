@@ -62,7 +62,7 @@ func (w words) inboxLine(in pass.InboxReport, c Change) Line {
 	if in.Left != "" {
 		began, lasts = w.server, "the server still cannot be reached"
 	}
-	l := about(c, began, lasts, "reachable again", in.Error)
+	l := about(c, began, lasts, "works again", in.Error)
 	l.Inboxes = []string{in.Email}
 	if c.Kind != Ended {
 		l.server = in.Left

@@ -99,7 +99,7 @@ func TestInbox(t *testing.T) {
 	stopped := works
 	stopped.Interrupted = true
 	w.want("a pass that was stopped:", w.pass(stopped))
-	w.want("its end:", w.pass(works), "desk@firm.example: reachable again after 3 h 20 min")
+	w.want("its end:", w.pass(works), "desk@firm.example: works again after 3 h 20 min")
 	w.want("after its end:", w.pass(works))
 	w.want("the next failure:", w.pass(fails), "desk@firm.example: the inbox failed: refused")
 }
@@ -253,9 +253,9 @@ func TestMeanwhile(t *testing.T) {
 		"the relay failed: forwarding stops for this pass; the remaining messages wait for the next: connection refused")
 	w.want("after it:", meanwhile(Relay{true, down}, a, b))
 	a.Error, b.Error, b.Busy = "", "", "not known yet"
-	w.want("one works:", meanwhile(Relay{}, a, b), "a: reachable again after 0 s")
+	w.want("one works:", meanwhile(Relay{}, a, b), "a: works again after 0 s")
 	w.want("the relay works:", meanwhile(Relay{Tried: true}, a, b), "the relay takes mail again after 0 s")
 	b.Busy = ""
-	w.want("the other works:", w.pass(pass.Report{Inboxes: []pass.InboxReport{a, b}}), "b: reachable again after 0 s")
+	w.want("the other works:", w.pass(pass.Report{Inboxes: []pass.InboxReport{a, b}}), "b: works again after 0 s")
 	w.want("no inbox:", meanwhile(Relay{}), "no inbox")
 }

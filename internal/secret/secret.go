@@ -125,10 +125,19 @@ func CheckReaders(path string, info fs.FileInfo) error {
 	return nil
 }
 
+// missingError is a file that is not there.
+type missingError struct{ path string }
+
+func (e missingError) Error() string {
+	return "there is no file " + e.path + "; create it, or correct the path"
+}
+
+func (missingError) Unwrap() error { return fs.ErrNotExist }
+
 func readPrivate(path string, open func() (*os.File, error)) ([]byte, error) {
 	f, err := open()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no file %s; create it, or correct the path: %w", path, err)
+		return nil, missingError{path}
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("this user may not read %s; %s", path, FixAccess(path))

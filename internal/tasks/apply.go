@@ -164,7 +164,7 @@ func (j *Job) look(ctx context.Context, id int64) (t Task, why string, err error
 	case !slices.Contains(j.From, t.Status):
 		return t, fmt.Sprintf("it is %s; this is for tasks that are %s", t.Status, j.states()), nil
 	case j.arrived(t):
-		return t, fmt.Sprintf("it is %s, and none of its recipients is known to have bounced", t.Status), nil
+		return t, fmt.Sprintf("it is %s, and no recipient bounced", t.Status), nil
 	}
 	return t, "", nil
 }

@@ -138,9 +138,9 @@ type attempts struct {
 	failed map[string]int
 }
 
-// check runs right, which compares a password, unless too many attempts failed. It runs one at a time: a
-// comparison takes long, and mail is not to be held up. So many attempts at once are no more than many one
-// after the other. With too many to count nobody may log in.
+// check runs right, which compares a password, unless too many attempts failed. It runs one at a time.
+// A comparison takes long and must not delay mail. Parallel attempts count like attempts in sequence.
+// With too many to count nobody may log in.
 func (t *attempts) check(network, user string, right func() bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -61,7 +61,7 @@ func TestExplain(t *testing.T) {
 	path := "/messages/" + itoa(s.number(`SELECT MAX(id) FROM monitored_emails_tasks`))
 	s.get(path).has(t, http.StatusOK, "Explain by the current routes")
 	got := s.do(client(t), http.MethodPost, path+"/explain", "")
-	got.has(t, http.StatusOK, "court-notices", "matched", "subject has &#34;Hearing&#34;, as wanted by", "any[0].body held, wanted room")
+	got.has(t, http.StatusOK, "court-notices", "matched", "subject contains &#34;Hearing&#34;, matched by", "any[0].body held, wanted room")
 	got.lacks(t, "secret")
 	captured := map[string]string{"client": "room 101"}
 	problem := `to[0] ("${client}@firm.example") becomes "room 101@firm.example", which is not an address`
