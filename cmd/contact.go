@@ -231,7 +231,7 @@ func (a *app) readContacts(name string) ([]contacts.Entry, error) {
 		return nil, usage(fmt.Errorf("import contacts: %w", err))
 	}
 	defer done()
-	entries, err := contacts.ReadCSV(name, in)
+	entries, err := contacts.ReadCSV(shownFile(name), in)
 	if err != nil {
 		return nil, usage(notImported(err))
 	}

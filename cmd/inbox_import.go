@@ -187,6 +187,14 @@ func (a *app) checkPlanned(ctx context.Context, s *services, plans []inbox.Plann
 	return nil
 }
 
+// shownFile is the name of a file for errors.
+func shownFile(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return name
+}
+
 // input opens a file, or standard input for -. Call done.
 func (a *app) input(name string) (in io.Reader, done func(), err error) {
 	if name == "-" {
@@ -205,7 +213,7 @@ func (a *app) readInboxes(name string) ([]inbox.Entry, error) {
 		return nil, err
 	}
 	defer done()
-	return inbox.ReadCSV(name, in, exposed(name, in))
+	return inbox.ReadCSV(shownFile(name), in, exposed(name, in))
 }
 
 // readOthers reads the files of other programs, and prints what is not taken from them.
@@ -235,7 +243,7 @@ func (a *app) readOther(name, format string) ([]otherrc.Account, []string, error
 	if err := exposed(name, in); err != nil {
 		return nil, nil, fmt.Errorf("the file holds passwords, and %w", err)
 	}
-	return otherrc.Read(format, name, in)
+	return otherrc.Read(format, shownFile(name), in)
 }
 
 // exposed says why other users can read a file that is open; nil when they cannot, or when it is a

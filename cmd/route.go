@@ -252,7 +252,7 @@ func (a *app) fromFile(name string, opts routeOptions) (pass.Specimen, error) {
 		err = errors.New("the message is empty")
 	}
 	if err != nil {
-		return pass.Specimen{}, errors.Join(usage(fmt.Errorf("read a message from %s: %w", name, err)), spool.Close())
+		return pass.Specimen{}, errors.Join(usage(fmt.Errorf("read a message from %s: %w", shownFile(name), err)), spool.Close())
 	}
 	m, err := message.Parse(spool)
 	if err != nil {

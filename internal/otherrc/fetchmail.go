@@ -40,6 +40,9 @@ func fetchmail(src string, notes *noteList) ([]Account, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: there is no account, so this is not a fetchmailrc", notes.name)
+	}
 	r := &rc{notes: notes, tokens: list}
 	for r.at < len(r.tokens) {
 		if err := r.statement(); err != nil {
