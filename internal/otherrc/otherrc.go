@@ -138,16 +138,20 @@ func Entries(accounts []Account, addresses map[string]string, app string) ([]inb
 	at := map[login]int{} // in entries
 	for _, a := range accounts {
 		e := inbox.Entry{Where: a.Where, Fault: errors.Join(a.Fault, a.useApp(app))}
-		if text := a.Host + a.Username + strings.Join(a.Folders, ""); e.Fault == nil && !utf8.ValidString(text) {
+		key := a.Username + "@" + a.Host
+		if _, ok := addresses[key]; !ok {
+			key = a.Username
+		}
+		used[key] = true
+		addr, err := a.address(addresses[key])
+		switch text := a.Host + a.Username + strings.Join(a.Folders, ""); {
+		case !utf8.ValidString(text) && e.Fault == nil:
 			e.Fault = errors.New("a name is not UTF-8; correct the escapes with a backslash")
+		case e.Fault == nil || a.Username != "":
+			e.Fault = errors.Join(e.Fault, err)
 		}
 		if e.Fault == nil {
-			key := a.Username + "@" + a.Host
-			if _, ok := addresses[key]; !ok {
-				key = a.Username
-			}
-			used[key] = true
-			e.Address, e.Fault = a.address(addresses[key])
+			e.Address = addr
 			e.Set = a.settings()
 			if active := !a.Skipped; !active {
 				e.Active = &active

@@ -2,6 +2,7 @@ package otherrc
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -242,6 +243,8 @@ func TestEntries(t *testing.T) {
 		{"no domain", account("h.example", "a@"), nil, "--address a@=a@h.example"},
 		{"no user", account("h.example", ""), nil, "there is no user for h.example"},
 		{"not UTF-8", account("h.example", "a\xff"), nil, "not UTF-8"},
+		{"two faults", Account{Host: "h.example", Username: "a", Fault: errors.New("no port")}, nil, "no port\nthe user \"a\" of h.example is not an address"},
+		{"given, with a fault", Account{Host: "h.example", Username: "a", Fault: errors.New("no port")}, map[string]string{"a": "a@x.example"}, "no port"},
 		{"misspelt", account("h.example", "a@h.example"), map[string]string{"b": "b@x.example"}, "--address b=b@x.example: no account has that user"},
 	}
 	for _, tt := range tests {
