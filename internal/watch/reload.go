@@ -32,7 +32,7 @@ func (w *Watch) readIfStale(ctx context.Context) {
 // read reads the configuration again, and works by it from now on unless it has errors.
 func (w *Watch) read(ctx context.Context) {
 	w.cfg.Notify.Reloading()
-	defer func() { w.cfg.Notify.Send("READY=1", w.status()) }()
+	defer w.cfg.Notify.Send("READY=1") // without a status, which new keepers do not have yet: notify sends it
 	w.config = w.cfg.Files()
 	next, err := w.cfg.Load(ctx)
 	switch {

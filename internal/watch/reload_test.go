@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"postrider/internal/inbox"
 )
 
 // edit changes the file.
@@ -57,15 +59,33 @@ func TestReloadWithoutDatabase(t *testing.T) {
 	})
 }
 
+// opensAgain has all sessions opened again.
+func (s *site) opensAgain() {
+	s.change(func() { s.load = func() (*Setup, error) { return s.setup("other logins"), nil } })
+	s.w.Reload()
+	after(0)
+}
+
 // TestReloadLogins: what concerns all logins has all sessions opened again.
 func TestReloadLogins(t *testing.T) {
 	onSite(t, 2, func(t *testing.T, s *site) {
-		s.change(func() { s.load = func() (*Setup, error) { return s.setup("other logins"), nil } })
-		s.w.Reload()
-		after(0)
+		s.opensAgain()
 		if n := s.number(&s.opened); n != 4 {
 			t.Errorf("%d sessions, want 4", n)
 		}
+	})
+}
+
+// TestStatusAfterReload: the status is right after a reload, too, when new sessions are soon open.
+func TestStatusAfterReload(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		after(2 * statusEvery)
+		s.w.cfg.Random = func() float64 { return 0 } // the first pause is half a second
+		s.box(1).does(func() (*inbox.Busy, error) { return &inbox.Busy{Holder: "other"}, nil })
+		s.opensAgain()
+		s.box(1).does(nil)
+		after(2 * statusEvery)
+		s.wantStatus("STATUS=1 of 1 inbox")
 	})
 }
 
