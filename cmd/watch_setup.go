@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 
 	"postrider/internal/contacts"
 	"postrider/internal/forward"
@@ -259,7 +261,10 @@ func (w *watching) measure(ctx context.Context) {
 // imapSettings is what all sessions are opened with, besides what is stored with each inbox.
 func (s *services) imapSettings() string {
 	c := s.cfg.IMAP
-	all := fmt.Append(nil, string(c.Proxy), "\n", c.CAFile, "\n", c.IdleTimeout, c.DialTimeout, s.cfg.Forward.MaxSize)
+	all := fmt.Append(nil, string(c.Proxy), "\n", c.CAFile, "\n", c.IdleTimeout, c.DialTimeout, s.cfg.Forward.MaxSize, s.cfg.Secrets, s.cfg.OAuth)
+	for _, name := range slices.Sorted(maps.Keys(s.cfg.OAuth)) { // what fmt hides
+		all = fmt.Appendf(all, "%q", []string{string(s.cfg.OAuth[name].ClientSecret), string(s.cfg.OAuth[name].ServiceAccount)})
+	}
 	return fmt.Sprintf("%x", sha256.Sum256(all))
 }
 

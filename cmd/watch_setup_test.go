@@ -14,6 +14,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/config"
 	"postrider/internal/inbox"
 	"postrider/internal/outbox"
 	"postrider/internal/watch"
@@ -43,6 +44,29 @@ func watchedApp(t *testing.T, url string) (a *app, configure func(destination, k
 		}
 	}
 	return a, configure, migrate
+}
+
+// TestImapSettings: an edit that may mend logins has all sessions opened again.
+func TestImapSettings(t *testing.T) {
+	before := (&services{cfg: &config.Config{OAuth: map[string]config.OAuth{"app": {ClientSecret: "old"}}}}).imapSettings()
+	for name, tt := range map[string]struct {
+		cfg  config.Config
+		same bool
+	}{
+		"the poll":        {config.Config{Watch: config.Watch{Poll: 1}}, true},
+		"the proxy":       {config.Config{IMAP: config.IMAP{Proxy: "socks5://proxy.example"}}, false},
+		"the key file":    {config.Config{Secrets: config.Secrets{KeyFile: "other.key"}}, false},
+		"an application":  {config.Config{OAuth: map[string]config.OAuth{"app": {ClientSecret: "old", Tenant: "firm.example"}}}, false},
+		"a client secret": {config.Config{OAuth: map[string]config.OAuth{"app": {ClientSecret: "new"}}}, false},
+		"a key":           {config.Config{OAuth: map[string]config.OAuth{"app": {ClientSecret: "old", ServiceAccount: "{}"}}}, false},
+	} {
+		if tt.cfg.OAuth == nil {
+			tt.cfg.OAuth = map[string]config.OAuth{"app": {ClientSecret: "old"}}
+		}
+		if same := (&services{cfg: &tt.cfg}).imapSettings() == before; same != tt.same {
+			t.Errorf("%s has changed, and sessions stay open: %t, want %t", name, same, tt.same)
+		}
+	}
 }
 
 // TestOneConfigurationAtATime: once the configuration is read again, nothing is decided by the old one,

@@ -134,7 +134,7 @@ func (s *site) hold(in inbox.Inbox, from Held) Held {
 	defer s.mu.Unlock()
 	h := &fakeHeld{site: s, in: in, news: make(chan struct{}, 1), lost: make(chan error, 1)}
 	if before, ok := from.(*fakeHeld); ok && before != nil {
-		h.connected, h.visit = before.connected, before.visit
+		h.connected, h.visit, h.keepsConnection = before.connected, before.visit, before.keepsConnection
 		before.connected = false
 	} else {
 		s.opened++

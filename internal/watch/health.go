@@ -6,18 +6,17 @@ import (
 	"time"
 
 	"postrider/internal/imapsrc"
-	"postrider/internal/inbox"
 	"postrider/internal/pass"
 	"postrider/internal/text"
 )
 
 // health is whether an inbox can be read.
 type health struct {
-	watch *Watch
-	in    *inbox.Inbox
+	watch           *Watch
+	address, server string // of the inbox
 
 	mu    sync.Mutex
-	known bool      // a visit has ended
+	known bool      // a visit has found out whether it can be read
 	news  bool      // one has, since report was called
 	since time.Time // when it could be read no more; zero while it can
 	err   error     // of the last visit that failed; nil while it can be read
@@ -41,7 +40,7 @@ func (h *health) well() {
 	defer h.mu.Unlock()
 	news := !h.known || h.err != nil
 	if h.err != nil {
-		h.watch.cfg.Log.Info("the inbox can be read again", "inbox", h.in.Address, "after", time.Since(h.since).Round(time.Second))
+		h.watch.cfg.Log.Info("the inbox can be read again", "inbox", h.address, "after", time.Since(h.since).Round(time.Second))
 	}
 	h.known, h.news, h.since, h.err = true, true, time.Time{}, nil
 	if news {
@@ -56,7 +55,7 @@ func (h *health) sick(err error) {
 	news := h.err == nil
 	if news {
 		h.since = time.Now()
-		h.watch.cfg.Log.Info("the inbox cannot be read; it is tried again from time to time", "inbox", h.in.Address, "error", err)
+		h.watch.cfg.Log.Info("the inbox cannot be read; it is tried again from time to time", "inbox", h.address, "error", err)
 	}
 	h.known, h.news, h.err = true, true, err
 	if news {
@@ -69,7 +68,7 @@ func (h *health) sick(err error) {
 func (h *health) report() pass.InboxReport {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := pass.InboxReport{Email: h.in.Address}
+	r := pass.InboxReport{Email: h.address}
 	news := h.news
 	h.news = false
 	switch {
@@ -77,7 +76,7 @@ func (h *health) report() pass.InboxReport {
 		r.Busy = notVisited
 	case h.err == nil:
 	case imapsrc.KindOf(h.err) == imapsrc.KindNetwork:
-		r.Left = pass.ServerOf(*h.in)
+		r.Left = h.server
 		fallthrough
 	default:
 		r.Error = text.Error(h.err)

@@ -23,10 +23,10 @@ func (w *Watch) sync(ctx context.Context) {
 	for _, in := range boxes {
 		active[in.ID] = in
 		if w.keeper(in.ID) == nil {
-			w.set(in.ID, w.keep(ctx, in, nil, false))
+			w.set(in.ID, w.keep(ctx, in))
 		}
 	}
-	w.replace(ctx, active, true, func(k *keeper, in inbox.Inbox) bool {
+	w.replace(ctx, active, kept{sessions: true}, func(k *keeper, in inbox.Inbox) bool {
 		return !same(k, in)
 	})
 }
@@ -36,14 +36,14 @@ func same(k *keeper, in inbox.Inbox) bool { return reflect.DeepEqual(settings(k.
 
 // replace ends the keepers of inboxes that are not in now, and has new ones take over from those that
 // changed says. It does so at the same time: a silent server delays the end of its session.
-func (w *Watch) replace(ctx context.Context, now map[int64]inbox.Inbox, sameLogins bool, changed func(*keeper, inbox.Inbox) bool) {
+func (w *Watch) replace(ctx context.Context, now map[int64]inbox.Inbox, keep kept, changed func(*keeper, inbox.Inbox) bool) {
 	var stopping sync.WaitGroup
 	for _, k := range w.all() {
 		switch in, ok := now[k.in.ID]; {
 		case !ok:
 			stopping.Go(func() { w.remove(k) })
 		case changed(k, in):
-			stopping.Go(func() { w.set(in.ID, w.keep(ctx, in, w.session(k, in, sameLogins), same(k, in))) })
+			stopping.Go(func() { w.set(in.ID, w.takeOver(ctx, k, in, keep)) })
 		}
 	}
 	stopping.Wait()
@@ -56,17 +56,6 @@ func (w *Watch) failed(ctx context.Context, err error) {
 	}
 }
 
-// session ends a keeper, and returns what has its session, for a keeper of the same inbox; nil when
-// another login is needed.
-func (w *Watch) session(k *keeper, in inbox.Inbox, sameLogins bool) Held {
-	held := k.stop()
-	if sameLogins && login(k.in) == login(in) {
-		return held
-	}
-	held.Close()
-	return nil
-}
-
 func (w *Watch) remove(k *keeper) {
 	k.stop().Close()
 	w.mu.Lock()
@@ -76,7 +65,7 @@ func (w *Watch) remove(k *keeper) {
 
 // renew keeps all inboxes by the setup that is in force now. Inboxes are those of another database
 // if their IDs and addresses say so.
-func (w *Watch) renew(ctx context.Context, sameLogins bool) {
+func (w *Watch) renew(ctx context.Context, keep kept) {
 	boxes, err := w.current().Inboxes(ctx)
 	now := map[int64]inbox.Inbox{}
 	if err != nil { // as they were; sync sees later what has changed
@@ -88,7 +77,7 @@ func (w *Watch) renew(ctx context.Context, sameLogins bool) {
 	for _, in := range boxes {
 		now[in.ID] = in
 	}
-	w.replace(ctx, now, sameLogins, func(*keeper, inbox.Inbox) bool { return true })
+	w.replace(ctx, now, keep, func(*keeper, inbox.Inbox) bool { return true })
 	w.sync(ctx)
 }
 

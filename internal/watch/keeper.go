@@ -16,7 +16,7 @@ type keeper struct {
 	in       inbox.Inbox
 	held     Held
 	patience pass.Patience
-	health   health
+	health   *health
 	reached  atomic.Bool // after a visit that failed: there is a connection all the same
 	pauses   pauses
 	began    time.Time // the last visit
@@ -26,26 +26,60 @@ type keeper struct {
 	done   chan struct{} // closed after the last step
 }
 
-// keep starts a keeper, with the session of from if that is not nil. It begins with a visit, unless that
-// session has visited the inbox as it is now.
-func (w *Watch) keep(ctx context.Context, in inbox.Inbox, from Held, same bool) *keeper {
+// keep starts a keeper. It begins with a visit.
+func (w *Watch) keep(ctx context.Context, in inbox.Inbox) *keeper {
+	k := w.newKeeper(ctx, in, nil)
+	k.follow(k.visit)
+	return k
+}
+
+// newKeeper makes a keeper, with the session of from if that is not nil.
+func (w *Watch) newKeeper(ctx context.Context, in inbox.Inbox, from Held) *keeper {
 	setup := w.current()
 	k := &keeper{watch: w, in: in, held: setup.Hold(in, from), patience: setup.Patience, done: make(chan struct{})}
-	if from != nil {
-		from.Close() // what it has besides the session
-	}
-	k.health.watch, k.health.in = w, &k.in
+	k.health = &health{watch: w, address: in.Address, server: pass.ServerOf(in)}
 	k.ctx, k.cancel = context.WithCancel(ctx)
+	return k
+}
+
+// kept is what keepers take over from those before them.
+type kept struct{ sessions, pauses bool }
+
+// takeOver ends a keeper, and starts one for the inbox as it is now. That goes on where the other one
+// was, unless another login is needed or an operator has changed the inbox.
+func (w *Watch) takeOver(ctx context.Context, before *keeper, in inbox.Inbox, keep kept) *keeper {
+	held := before.stop()
+	if !keep.sessions || login(before.in) != login(in) {
+		held.Close()
+		return w.keep(ctx, in)
+	}
+	k := w.newKeeper(ctx, in, held)
+	held.Close() // what it has besides the session
 	first := k.visit
-	if same && k.held.Ready() {
-		k.health.well() // before the next status is sent
-		first = func(ctx context.Context) step {
+	if same(before, in) {
+		first = k.goOn(before, keep.pauses)
+	}
+	k.follow(first)
+	return k
+}
+
+// goOn is the first step of a keeper in the place of one that has ended.
+func (k *keeper) goOn(before *keeper, pauses bool) step {
+	k.health = before.health
+	if pauses {
+		k.pauses = before.pauses
+	}
+	rest := time.Until(k.pauses.until)
+	switch {
+	case rest > 0:
+		return k.recover(rest)
+	case k.health.isWell() && k.held.Ready():
+		return func(ctx context.Context) step {
 			_ = k.await(ctx) // the next visit meets the same error
 			return k.visit
 		}
 	}
-	k.follow(first)
-	return k
+	return k.visit
 }
 
 // step is a part of a keeper's work. It returns the next one, nil when the keeper has ended.
@@ -113,6 +147,7 @@ func (k *keeper) visit(ctx context.Context) step {
 
 // pause is a pause before the next visit.
 func (k *keeper) pause(d time.Duration) step {
+	k.pauses.until = time.Now().Add(d)
 	return func(ctx context.Context) step {
 		pass.Sleep(ctx, d)
 		return k.visit
@@ -163,6 +198,7 @@ func (k *keeper) recover(pause time.Duration) step {
 	if !k.reached.Load() {
 		return k.pause(pause)
 	}
+	k.pauses.until = time.Now().Add(pause)
 	return func(ctx context.Context) step {
 		defer k.reached.Store(false)
 		_, err := k.held.Await(ctx, pass.Patience{Idle: pause, Poll: min(pause, k.patience.Poll)})

@@ -10,10 +10,13 @@ import (
 
 // pauses are how long a keeper waits before it visits its inbox again. They double, and no two
 // keepers wait equally long.
-type pauses struct{ failures, losses, visits int }
+type pauses struct {
+	failures, losses, visits int
+	until                    time.Time // the end of the last one
+}
 
 // worked is called after a visit that worked, and reset when the inbox has worked for a while.
-func (p *pauses) worked() { p.failures = 0 }
+func (p *pauses) worked() { p.failures, p.until = 0, time.Time{} }
 
 func (p *pauses) reset() { *p = pauses{} }
 

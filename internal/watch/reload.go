@@ -9,7 +9,7 @@ func (w *Watch) readIfChanged(ctx context.Context) {
 	settled := now == w.seen
 	w.seen = now
 	if now != w.config && settled {
-		w.read(ctx)
+		w.read(ctx, true)
 	}
 }
 
@@ -17,7 +17,7 @@ func (w *Watch) readIfChanged(ctx context.Context) {
 // failed: the cause may be the database or the program of a secret, which Config.Files does not show.
 func (w *Watch) readIfStale(ctx context.Context) {
 	if w.isBroken() {
-		w.read(ctx)
+		w.read(ctx, true)
 		return
 	}
 	stale, err := w.current().Stale(ctx)
@@ -25,12 +25,13 @@ func (w *Watch) readIfStale(ctx context.Context) {
 		w.failed(ctx, err)
 	}
 	if stale {
-		w.read(ctx)
+		w.read(ctx, true)
 	}
 }
 
-// read reads the configuration again, and works by it from now on unless it has errors.
-func (w *Watch) read(ctx context.Context) {
+// read reads the configuration again, and works by it from now on unless it has errors. Without
+// keepPauses, inboxes that fail are visited at once.
+func (w *Watch) read(ctx context.Context, keepPauses bool) {
 	w.cfg.Notify.Reloading()
 	defer w.cfg.Notify.Send("READY=1") // without a status, which new keepers do not have yet: notify sends it
 	w.config = w.cfg.Files()
@@ -54,7 +55,7 @@ func (w *Watch) read(ctx context.Context) {
 		w.cfg.Log.Info("the configuration was read again")
 	}
 	old := w.use(next)
-	w.renew(ctx, old.Logins == next.Logins)
+	w.renew(ctx, kept{sessions: old.Logins == next.Logins, pauses: keepPauses})
 	w.ending.Go(func() {
 		old.End()
 		w.chores.wait() // they may be the old ones

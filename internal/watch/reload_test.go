@@ -2,6 +2,7 @@ package watch
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -87,6 +88,35 @@ func TestStatusAfterReload(t *testing.T) {
 		after(2 * statusEvery)
 		s.wantStatus("STATUS=1 of 1 inbox")
 	})
+}
+
+// TestReloadDuringAPause: an inbox that fails is visited at the end of its pause, however often the
+// configuration is edited, and its pauses grow. After a SIGHUP it is visited at once.
+func TestReloadDuringAPause(t *testing.T) {
+	for name, keeps := range map[string]bool{"a refused login": false, "a folder that fails": true} {
+		t.Run(name, func(t *testing.T) {
+			onSite(t, 1, func(t *testing.T, s *site) {
+				visits := 0
+				s.box(1).keepsConnection = keeps
+				s.box(1).does(func() (*inbox.Busy, error) { visits++; return nil, errAuth })
+				s.box(1).news <- struct{}{}
+				for i, want := range []int{1, 2, 2, 3} { // after one minute, and after two more
+					s.edit(fmt.Sprint(i))
+					after(50 * time.Second)
+					if n := s.number(&visits); n != want {
+						t.Errorf("%d visits after edit %d, want %d", n, i, want)
+					}
+				}
+				s.wantStatus("STATUS=0 of 1 inbox, 1 unreachable")
+				s.w.Reload()
+				after(time.Second)
+				if n := s.number(&visits); n != 4 {
+					t.Errorf("%d visits after a SIGHUP, want 4", n)
+				}
+				s.wantLogged("the inbox cannot be read", 1)
+			})
+		})
+	}
 }
 
 // TestBroken: a broken edit and its fix are logged once each; until then the old setup stays in force.

@@ -122,7 +122,7 @@ func New(cfg Config, first *Setup) *Watch {
 	}
 }
 
-// Reload has the configuration read again.
+// Reload has the configuration read again, and inboxes that fail visited at once.
 func (w *Watch) Reload() {
 	select {
 	case w.reload <- struct{}{}:
@@ -159,7 +159,7 @@ func (w *Watch) loop(ctx context.Context) {
 		case <-files.C:
 			w.readIfChanged(ctx)
 		case <-w.reload:
-			w.read(ctx)
+			w.read(ctx, false)
 		case <-stale.C:
 			w.readIfStale(ctx)
 		case <-inboxes.C:
