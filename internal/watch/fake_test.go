@@ -41,6 +41,7 @@ type site struct {
 	lasts  chan struct{} // chores end when it is closed; nil: at once
 	says   [][]pass.InboxReport
 	mute   bool // Say could not say it
+	silent bool // the servers of inboxes do not answer
 	told   []string
 	log    bytes.Buffer
 }
@@ -146,6 +147,12 @@ func (s *site) hold(in inbox.Inbox, from Held) Held {
 	return h
 }
 
+func (s *site) isSilent() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.silent
+}
+
 func (s *site) box(id int64) *fakeHeld {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,6 +231,10 @@ type fakeHeld struct {
 }
 
 func (h *fakeHeld) Visit(ctx context.Context) (*inbox.Busy, error) {
+	if h.site.isSilent() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	h.site.mu.Lock()
 	defer h.site.mu.Unlock()
 	h.visits++

@@ -16,7 +16,8 @@ type health struct {
 	address, server string // of the inbox
 
 	mu    sync.Mutex
-	known bool      // a visit has found out whether it can be read
+	tried bool      // a visit has ended
+	known bool      // one has found out whether it can be read
 	news  bool      // one has, since report was called
 	since time.Time // when it could be read no more; zero while it can
 	err   error     // of the last visit that failed; nil while it can be read
@@ -32,6 +33,20 @@ func (h *health) isSick() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !h.since.IsZero()
+}
+
+func (h *health) isTried() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.tried
+}
+
+// visited notes that a visit has ended. One that found another run at work does not know whether the
+// inbox can be read.
+func (h *health) visited() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tried = true
 }
 
 // well notes that the inbox can be read.

@@ -127,6 +127,7 @@ func (k *keeper) visit(ctx context.Context) step {
 		return k.pause(k.pauses.shared(k.watch.cfg.Random))
 	}
 	k.watch.trouble.over(visiting)
+	k.health.visited()
 	switch {
 	case busy != nil: // that run may not reach the server, either
 		return k.pause(k.pauses.busy(k.watch.cfg.Random))

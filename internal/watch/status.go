@@ -2,6 +2,7 @@ package watch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -47,8 +48,9 @@ func (w *Watch) count() (well, sick, all int) {
 	return well, sick, len(keepers)
 }
 
-// clean reports whether all is well.
+// clean reports whether all is well, and each inbox was visited.
 func (w *Watch) clean() bool {
 	_, sick, _ := w.count()
-	return sick == 0 && !w.trouble.now() && w.current().RelayFault() == nil && !w.isBroken()
+	untried := slices.ContainsFunc(w.all(), func(k *keeper) bool { return !k.health.isTried() })
+	return sick == 0 && !untried && !w.trouble.now() && w.current().RelayFault() == nil && !w.isBroken()
 }

@@ -207,6 +207,10 @@ func TestUncleanEnd(t *testing.T) {
 		},
 		"the relay": func(s *site) { s.change(func() { s.relay = errors.New("421") }) },
 		"a task":    func(s *site) { s.change(func() { s.due = map[int64]int{1: 1} }) },
+		"a server that does not answer": func(s *site) {
+			s.change(func() { s.silent = true })
+			s.opensAgain()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onSite(t, 1, func(t *testing.T, s *site) {
@@ -217,6 +221,17 @@ func TestUncleanEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCleanEnd: an inbox that another run scans is not left to be tried again.
+func TestCleanEnd(t *testing.T) {
+	onSite(t, 1, func(t *testing.T, s *site) {
+		s.box(1).does(func() (*inbox.Busy, error) { return &inbox.Busy{Holder: "other"}, nil })
+		s.opensAgain()
+		if !s.end() {
+			t.Error("another run scans the inbox, and Run says that something is left")
+		}
+	})
 }
 
 // TestHints: a server that asks to be left alone is left alone, a wrong password is not tried often,
