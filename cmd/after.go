@@ -89,13 +89,10 @@ func (s *services) actOn(ctx context.Context) (stop func()) {
 	if err != nil {
 		return func() {} // dial has the same error for each inbox
 	}
-	known := false // an error of the database is logged once
 	end := tasks.Every(ctx, actEvery, func(ctx context.Context) {
-		err := w.Begin(ctx, s.activeInboxes)
-		if err != nil && !known && ctx.Err() == nil {
-			s.log.Error("cannot read the actions on the servers from the database; trying again", "error", err)
+		if err := w.Begin(ctx, s.activeInboxes); err != nil { // of the database, which watch logs
+			s.log.Debug("cannot read the actions on the servers from the database; trying again", "error", err)
 		}
-		known = err != nil
 	})
 	return func() {
 		end()

@@ -113,7 +113,7 @@ var terminalCases = []terminalCase{
 	{"run -v", "", "0 75 75 75 2 1", map[string]string{idle: `desk@firm\.example: logged in \(server `, working: `message forwarded \(task \d+, folder INBOX,`}},
 	{"run --dry-run", "", "0 0 75 75 2 1", map[string]string{idle: `^There is nothing new and nothing due: a run would forward nothing\.\n$`, working: `"new": would be forwarded to intake@firm\.example by route all\n`}},
 	{"run --json", "", "0 75 75 75 2 1", map[string]string{working: `^{"started_at"`}},
-	{"watch --timeout 1s --listen 127.0.0.1:0", "", "0 0 75 75 2 1", map[string]string{idle: `^The status page is at http://127\.0\.0\.1:\d+/\nWatching; Ctrl-C ends it\.\n$`, unreached: `desk@firm\.example: .*connect: `}},
+	{"watch --timeout 3s --listen 127.0.0.1:0", "", "0 0 75 75 2 1", map[string]string{idle: `^The status page is at http://127\.0\.0\.1:\d+/\nWatching; Ctrl-C ends it\.\n$`, unreached: `desk@firm\.example: .*connect: `}},
 	{"status", "", "0 0 0 0 2 1", map[string]string{working: `(?m)^1 dead: postrider task list --status dead$`}},
 	{"status --failing", "", "0 0 0 0 2 1", map[string]string{idle: `^1 inbox ok\n$`, working: `^0 inboxes ok, 1 with trouble\n`}},
 	{"status --label tenant=acme", "", "2 2 2 2 2 1", map[string]string{idle: `^postrider: no inbox has a label; set one with`}},

@@ -39,8 +39,8 @@ const (
 
 // Run publishes what is due: at once, soon after woken has an element, and every few seconds, until
 // ctx ends. After last is closed, it publishes what is due by then and returns: new batches begin
-// for up to Drain, and each batch has its whole timeout. Destinations do not wait for each other. A
-// failure is logged once, and tried again.
+// for up to Drain, and each batch has its whole timeout. Destinations do not wait for each other. What
+// fails is tried again, and logged when it fails last.
 func (d *Dispatcher) Run(ctx context.Context, woken, last <-chan struct{}) {
 	begin, enough := context.WithCancel(ctx)
 	defer enough()
@@ -111,17 +111,21 @@ type rounds struct {
 }
 
 // run does a round at once, after each element of news, and every few seconds, until ctx ends. A round
-// that begins after last was closed is the final one. The first error in a row, which is the
-// database's, is logged.
+// that begins after last was closed is the final one. An error is the database's. A process that stays
+// up logs that elsewhere, and has no final round.
 func (r *rounds) run(ctx context.Context, round func() error) {
-	wait, failing := lookEvery, false
+	wait := lookEvery
 	for ctx.Err() == nil {
 		final := isClosed(r.last)
 		err := round()
-		if err != nil && !failing && ctx.Err() == nil {
-			r.log.Error("cannot process the outbox; trying again", "error", err)
+		switch {
+		case err == nil || ctx.Err() != nil:
+		case final:
+			r.log.Error("cannot process the outbox; the next pass continues", "error", err)
+		default:
+			r.log.Debug("cannot process the outbox; trying again", "error", err)
 		}
-		if failing = err != nil; final {
+		if final {
 			return
 		}
 		r.pause(ctx, r.pace)

@@ -114,9 +114,8 @@ func (h *health) unsaid() {
 type trouble struct {
 	log *slog.Logger
 
-	mu    sync.Mutex
-	since time.Time
-	by    map[work]bool // what failed last
+	mu sync.Mutex
+	by map[work]bool // what failed last
 }
 
 // work is what fails: when the disk is full, looking still works.
@@ -131,7 +130,6 @@ func (t *trouble) met(by work, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.by) == 0 {
-		t.since = time.Now()
 		t.log.Error("the database cannot be used; nothing is lost, and it is tried again from time to time", "error", err)
 	}
 	t.by[by] = true
@@ -144,7 +142,7 @@ func (t *trouble) over(by work) {
 		return
 	}
 	if delete(t.by, by); len(t.by) == 0 {
-		t.log.Warn("the database can be used again", "after", time.Since(t.since).Round(time.Second))
+		t.log.Warn("the database can be used again")
 	}
 }
 

@@ -309,7 +309,7 @@ func TestDatabase(t *testing.T) {
 			s.box(id + 1).does(nil)
 		}
 		after(time.Minute)
-		s.wantLogged("the database can be used again", 1)
+		s.wantLogged("msg=\"the database can be used again\"\n", 1)
 	})
 }
 
