@@ -310,6 +310,17 @@ func TestChangeMessageOfDisabled(t *testing.T) {
 	s.get(path+"?done=not-delivered").has(t, http.StatusOK, "Tried again", "sent again with the next pass")
 }
 
+// TestMessageInProgress: a message that is being sent is not said to be tried again.
+func TestMessageInProgress(t *testing.T) {
+	s := newSite(t)
+	s.firm()
+	to := []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Pending}}
+	id := s.put(msg{inbox: "office@firm.example", status: tasks.InProgress, to: to})
+	a := s.get("/messages/" + itoa(id))
+	a.has(t, http.StatusOK, "A worker has it until <time")
+	a.lacks(t, "Tried again")
+}
+
 // TestOnlyLooks: who may not operate sees no form, and can change nothing.
 func TestOnlyLooks(t *testing.T) {
 	s := newSite(t, withUsers)
