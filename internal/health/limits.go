@@ -3,6 +3,7 @@ package health
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -96,5 +97,11 @@ func (s *Share) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// String returns the share in percent.
-func (s Share) String() string { return strconv.FormatFloat(float64(s)*100, 'g', 3, 64) + "%" }
+// String returns the share in percent, to one decimal. Only zero is shown as 0%.
+func (s Share) String() string {
+	percent := math.Round(float64(s)*1000) / 10
+	if s > 0 {
+		percent = max(percent, 0.1)
+	}
+	return strconv.FormatFloat(percent, 'f', -1, 64) + "%"
+}
