@@ -281,6 +281,8 @@ func (j *job) summary(r tasks.Applied) error {
 	case j.json:
 		return j.app.printJSON(r)
 	case !j.Bulk:
+	case r.DryRun && j.how.Ended:
+		_, err = fmt.Fprintf(j.app.out, "%s would be deleted.\n", text.Count(r.Changed, "task"))
 	case r.DryRun:
 		_, err = fmt.Fprintf(j.app.out, "%s would be changed.\n", text.Count(r.Changed, "task"))
 	case r.MovedOn > 0:
