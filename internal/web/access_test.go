@@ -101,7 +101,7 @@ func TestOpen(t *testing.T) {
 		{"an empty users file", web.Settings{Listen: "127.0.0.1:0", UsersFile: write(t, "u", "# none\n")}, "there is no user in"},
 		{"MD5", web.Settings{Listen: "127.0.0.1:0", UsersFile: write(t, "u", "anna:$apr1$x$y\n")}, "line 1 of"},
 		{"no colon", web.Settings{Listen: "127.0.0.1:0", UsersFile: write(t, "u", "anna\n")}, "is not NAME:PASSWORD"},
-		{"no certificate", web.Settings{Listen: "127.0.0.1:0", CertFile: cert + "x", KeyFile: key}, "read the certificate"},
+		{"no certificate", web.Settings{Listen: "127.0.0.1:0", CertFile: cert + "x", KeyFile: key}, "there is no file " + cert + "x; correct its name"},
 		{"the key of another", web.Settings{Listen: "127.0.0.1:0", CertFile: cert, KeyFile: users}, "are not a certificate and its key"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -408,7 +408,7 @@ func TestRenewedCertificate(t *testing.T) {
 	if shown() != old {
 		t.Error("without a file the old certificate is not used")
 	}
-	logged(2, "no such file")
+	logged(2, "there is no file")
 	newCert, newKey := certificateFiles(t)
 	replace(key, read(t, newKey), later)
 	replace(cert, read(t, newCert), later.Add(time.Hour))

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -37,15 +38,16 @@ func openCertificate(s Settings) (*certificate, error) {
 }
 
 func (c *certificate) read() error {
-	info, err := os.Stat(c.certFile)
-	if err != nil {
-		return fmt.Errorf("read the certificate: %w", err)
-	}
-	for _, file := range []string{c.certFile, c.keyFile} {
+	var changed time.Time // the certificate, after its key
+	for _, file := range []string{c.keyFile, c.certFile} {
 		found, err := os.Stat(file)
-		if err != nil {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("there is no file %s; correct its name, or put the file there", file)
+		case err != nil:
 			return fmt.Errorf("read the certificate: %w", err)
 		}
+		changed = found.ModTime()
 		if others := secret.CheckWriters(file, found); others != nil {
 			return fmt.Errorf("%s is not used: %w", file, others)
 		}
@@ -61,7 +63,7 @@ func (c *certificate) read() error {
 	case c.now().After(leaf.NotAfter):
 		return fmt.Errorf("the certificate in %s expired on %s; renew it", c.certFile, leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
-	c.pair, c.time, c.logged = &pair, info.ModTime(), ""
+	c.pair, c.time, c.logged = &pair, changed, ""
 	return nil
 }
 
