@@ -86,7 +86,7 @@ var all = []Metric{
 	{inboxCertificate, Gauge, "When the certificate of the inbox's server expires, as seen at the last login.", ofInbox},
 	{inboxBacklog, Gauge, "Registered messages that have not ended: received, in_progress or error.", ofInbox},
 	{inboxDue, Gauge, "Messages of the backlog that a pass would claim now.", ofInbox},
-	{inboxOldest, Gauge, "When the longest waiting message of the backlog was registered; absent without a backlog.", ofInbox},
+	{inboxOldest, Gauge, "When the longest waiting message of the backlog was registered or requeued; absent without a backlog.", ofInbox},
 	{inboxTasks, Gauge, "Registered messages by status; falls when tasks are purged.", []string{labelInbox, labelStatus}},
 	{inboxArrivals, Gauge, "Deliveries by what became of them after the relay had accepted them; falls when tasks are purged or retried.", []string{labelInbox, labelStatus}},
 	{inboxDeliveries, Counter, "Attempts to deliver a message to a recipient, by result and class of the relay's reply.", []string{labelInbox, labelResult, labelReply}},
