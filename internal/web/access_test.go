@@ -270,15 +270,27 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// TestBasic: programs log in with each request; pages do not take that.
+// lines are those of a log.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+// TestBasic: programs log in with each request; pages do not take that. Logins that fail are logged.
 func TestBasic(t *testing.T) {
-	s := newSite(t, withUsers)
+	log := make(lines, 10)
+	s := newSite(t, withUsers, func(s *site) { s.settings.Log = slog.New(slog.NewTextHandler(log, nil)) })
 	s.do(client(t), http.MethodGet, "/api/v1/messages", "", "Authorization", "Basic YmVuOmJlbjE=").has(t, http.StatusOK, `"messages":[]`)
 	s.do(client(t), http.MethodGet, "/api/v1/messages", "", "Authorization", "Basic ZXZlOm5vYm9keQ==").has(t, http.StatusUnauthorized) // eve, nobody
 	refused := s.do(client(t), http.MethodGet, "/api/v1/messages", "", "Authorization", "Basic YmVuOmJlbjI=")
 	refused.has(t, http.StatusUnauthorized)
 	if got := refused.header.Get("WWW-Authenticate"); !strings.HasPrefix(got, "Basic ") {
 		t.Errorf("WWW-Authenticate is %q, want Basic", got)
+	}
+	if len(log) != 2 || !strings.Contains(<-log, "user=eve ") || !strings.Contains(<-log, "user=ben ") {
+		t.Error("the log does not have two logins that failed, of eve and ben")
 	}
 	s.do(client(t), http.MethodGet, "/", "", "Authorization", "Basic YmVuOmJlbjE=").has(t, http.StatusSeeOther)
 }

@@ -170,7 +170,6 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	if err := s.Access.logIn(r, name, r.PostFormValue("password")); err != nil {
 		f := s.failureOf(r, err)
 		f.advise(w)
-		s.Log.Warn("a login to the status page failed", "user", text.Line(text.Cut(name, 100)), "from", r.RemoteAddr, "answer", f.says)
 		s.show(w, f.code, "login", page{Title: "Log in", Body: loginBody{next, text.Cut(name, 100), f.says}})
 		return
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"postrider/internal/text"
 )
 
 // sessionTime is how long a login is valid. A new password, or the removal of the user, ends it
@@ -89,8 +91,8 @@ var (
 	errTooMany    = &failure{http.StatusTooManyRequests, "There were too many attempts. Try again in a few minutes."}
 )
 
-// logIn checks a password, within the limits on attempts. For a user that there is not another hash is
-// compared: the answer takes the same time.
+// logIn checks a password, within the limits on attempts, and logs a login that fails. For a user that
+// there is not another hash is compared: the answer takes the same time.
 func (a *Access) logIn(r *http.Request, name, password string) error {
 	hash, err := a.users.hash(name)
 	if err != nil {
@@ -100,9 +102,13 @@ func (a *Access) logIn(r *http.Request, name, password string) error {
 	if !known {
 		hash = a.users.slowest()
 	}
-	return a.attempts.check(network(r.RemoteAddr), name, func() bool {
+	err = a.attempts.check(network(r.RemoteAddr), name, func() bool {
 		return bcrypt.CompareHashAndPassword(hash, []byte(password)) == nil && known
 	})
+	if err != nil {
+		a.Log.Warn("a login to the status page failed", "user", text.Line(text.Cut(name, 100)), "from", r.RemoteAddr, "answer", err)
+	}
+	return err
 }
 
 // network is where a request comes from: an address, and of IPv6 the network that a customer has.
