@@ -72,7 +72,7 @@ func (a *app) watch(ctx context.Context, opts watchOptions) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP) // else one ends the process while it starts
+	signal.Notify(hangups, syscall.SIGHUP) // without this, a SIGHUP during the start would end the process
 	defer signal.Stop(hangups)
 	if opts.timeout > 0 {
 		var cancel context.CancelFunc

@@ -203,7 +203,7 @@ func fixFile(err error) string {
 		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
 			return "the file is damaged or not a database: restore it from a copy, or set database.path to another file"
 		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL:
-			return "see whether its disk is full or failing (df), then run again; nothing that was committed is lost"
+			return "check whether its disk is full or failing (df); nothing that was committed is lost"
 		}
 	}
 	return ""

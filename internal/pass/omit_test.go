@@ -143,7 +143,7 @@ func (b busy) UIDs(ctx context.Context, from, to uint32) ([]uint32, error) {
 	return b.Source.UIDs(ctx, from, to)
 }
 
-// TestAuditWhileMailComesAndGoes: that the folder changes is no fault of the server.
+// TestAuditWhileMailComesAndGoes: a folder that changes is not an error of the server.
 func TestAuditWhileMailComesAndGoes(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)

@@ -14,7 +14,7 @@
 // server, this pass skips the other inboxes of that server; they get the same error. If the relay
 // fails, forwarding stops for this pass: claimed tasks are released, and their attempts do not
 // count. If a limit of the provider is used up, the same happens until the limit allows more. If
-// the database fails, the inbox's deliverer stops. When the context ends, messages on the wire are
+// the database fails, the inbox's deliverer stops. When the context ends, messages in flight are
 // finished, and the rest is released.
 //
 // A pass that was not interrupted deletes at its end what Retention does not keep, and ends what

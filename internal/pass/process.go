@@ -78,7 +78,7 @@ func (pr *Process) inHand() []int64 {
 }
 
 // End waits until all deliverers have ended, and gives up what the process holds. The contexts of
-// its visits have ended by then, so that messages on the wire are finished and the rest is
+// its visits have ended by then, so that messages in flight are finished and the rest is
 // released.
 func (pr *Process) End() {
 	pr.delivering.Wait()

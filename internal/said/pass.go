@@ -58,7 +58,7 @@ var (
 		"the relay failed: forwarding stops for this pass; the remaining messages wait for the next",
 	}
 	ofStaying = words{
-		"the server cannot be reached; it is tried again from time to time",
+		"the server cannot be reached; postrider tries again with growing pauses",
 		"the relay failed: messages wait; the relay is tried again with growing pauses",
 	}
 )

@@ -248,7 +248,7 @@ func TestMeanwhile(t *testing.T) {
 	}
 	a, b := pass.InboxReport{Email: "a", Error: "no route", Left: "imap"}, pass.InboxReport{Email: "b", Error: "no route", Left: "imap"}
 	down := errors.New("connection refused")
-	w.want("two inboxes:", meanwhile(Relay{}, a, b), "a, b: the server cannot be reached; it is tried again from time to time: no route")
+	w.want("two inboxes:", meanwhile(Relay{}, a, b), "a, b: the server cannot be reached; postrider tries again with growing pauses: no route")
 	w.want("a pass:", w.pass(pass.Report{Inboxes: []pass.InboxReport{a, b}, RelayTried: true, RelayError: "connection refused"}),
 		"the relay failed: forwarding stops for this pass; the remaining messages wait for the next: connection refused")
 	w.want("after it:", meanwhile(Relay{true, down}, a, b))

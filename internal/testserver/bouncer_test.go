@@ -15,7 +15,7 @@ import (
 	"postrider/internal/testserver"
 )
 
-// TestNextHop: it refuses whom it should, and a message with a null reverse-path is in the mailbox
+// TestNextHop: it refuses the right recipients, and a message with a null reverse-path is in the mailbox
 // when it is accepted.
 func TestNextHop(t *testing.T) {
 	imapServer := testserver.Dovecot(t)

@@ -19,7 +19,7 @@ type health struct {
 	tried bool      // a visit has ended
 	known bool      // one has found out whether it can be read
 	news  bool      // one has, since report was called
-	since time.Time // when it could be read no more; zero while it can
+	since time.Time // since when it cannot be read; zero while it can
 	err   error     // of the last visit that failed; nil while it can be read
 }
 
@@ -70,7 +70,7 @@ func (h *health) sick(err error) {
 	news := h.err == nil
 	if news {
 		h.since = time.Now()
-		h.watch.cfg.Log.Info("the inbox cannot be read; it is tried again from time to time", "inbox", h.address, "error", err)
+		h.watch.cfg.Log.Info("the inbox cannot be read; postrider tries again with growing pauses", "inbox", h.address, "error", err)
 	}
 	h.known, h.news, h.err = true, true, err
 	if news {
@@ -109,8 +109,8 @@ func (h *health) unsaid() {
 	h.news = true
 }
 
-// trouble is that of what all inboxes share: the database, the disk. It is logged when it begins,
-// and when it is over.
+// trouble is a failure of something that all inboxes share: the database, the disk. It is logged when
+// it begins, and when it is over.
 type trouble struct {
 	log *slog.Logger
 
@@ -130,7 +130,7 @@ func (t *trouble) met(by work, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.by) == 0 {
-		t.log.Error("the database cannot be used; nothing is lost, and it is tried again from time to time", "error", err)
+		t.log.Error("the database cannot be used; nothing is lost, and postrider tries again with growing pauses", "error", err)
 	}
 	t.by[by] = true
 }

@@ -18,7 +18,7 @@
 // Sessions outlive a change that does not concern their login.
 //
 // Nothing depends on the process going on: killed anywhere, it leaves what a killed pass leaves.
-// When its context ends, messages on the wire are finished and the rest is released.
+// When its context ends, messages in flight are finished and the rest is released.
 package watch
 
 import (
@@ -65,7 +65,7 @@ type Setup struct {
 	// it gets the same again.
 	Say        func(ctx context.Context, inboxes []pass.InboxReport) bool
 	RelayFault func() error
-	// End is called when nothing is visited any more. It waits until what is on the wire is
+	// End is called when nothing is visited any more. It waits until messages in flight are
 	// finished.
 	End func()
 	// Close is called after End, when all sessions are closed or adopted.

@@ -363,7 +363,7 @@ func TestWatchdog(t *testing.T) {
 		}
 		ready := s.told[0] == "READY=1 STATUS=0 of 1 inbox" || s.told[0] == "READY=1 STATUS=1 of 1 inbox" // it may be open by then
 		if !ready || alive != 10 || s.told[len(s.told)-1] != "STOPPING=1" {
-			t.Errorf("the manager was told %q; want READY=1, WATCHDOG=1 ten times, STOPPING=1", s.told)
+			t.Errorf("the manager got %q; want READY=1, WATCHDOG=1 ten times, STOPPING=1", s.told)
 		}
 		if n := s.number(&s.chores); n != 5 {
 			t.Errorf("the chores were done %d times in five minutes, want 5", n)

@@ -97,10 +97,10 @@ func TestIdle(t *testing.T) {
 		select {
 		case got := <-told:
 			if got != n+1 {
-				t.Errorf("told of %d messages, want %d", got, n+1)
+				t.Errorf("the server reported %d messages, want %d", got, n+1)
 			}
 		case <-time.After(10 * time.Second):
-			t.Fatalf("not told of message %d", n+1)
+			t.Fatalf("the server did not report message %d", n+1)
 		}
 	}
 	if err := errors.Join(idle.Close(), idle.Wait()); err != nil {
