@@ -71,6 +71,9 @@ func (r *reader) value(n *yaml.Node, key string, v reflect.Value) {
 	switch {
 	case (kind == reflect.Struct || kind == reflect.Map) && isNull(n):
 		delete(r.places, key) // a section whose keys are all commented out
+		if kind == reflect.Map {
+			v.Set(reflect.MakeMap(v.Type()))
+		}
 	case isNull(n):
 		r.fail(key, "has no value; give one, or remove the line")
 	case kind == reflect.Struct:

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -337,6 +338,16 @@ func (r *reader) hasError(key string) bool {
 	return slices.ContainsFunc(r.errs.All, func(e Error) bool { return e.Key == key })
 }
 
+// hasKeyWithin reports whether a key in a section is given, also without effect.
+func (r *reader) hasKeyWithin(key string) bool {
+	for k := range r.places {
+		if strings.HasPrefix(k, key+".") {
+			return true
+		}
+	}
+	return false
+}
+
 // hasErrorWithin reports whether a key in a section has an error: the section may look empty
 // because of it.
 func (r *reader) hasErrorWithin(key string) bool {
@@ -348,9 +359,14 @@ func (r *reader) routes(rules []route.Rule) *route.Table {
 	if len(rules) == 0 {
 		r.refuse("routes", "is missing; without a route nothing is ever forwarded")
 	}
-	for i := range rules {
-		if _, ok := r.places[fmt.Sprintf("routes[%d].match", i)]; !ok {
-			r.refuse(fmt.Sprintf("routes[%d].match", i), "is missing; for a route that takes every message write match: {}")
+	for i, rule := range rules {
+		key := fmt.Sprintf("routes[%d].match", i)
+		if _, ok := r.places[key]; !ok {
+			r.refuse(key, "is missing; for a route that takes every message write match: {}")
+		}
+		rule.Match.TimeZone = "" // no condition
+		if reflect.ValueOf(rule.Match).IsZero() && r.hasKeyWithin(key) && !r.hasErrorWithin(key) {
+			r.refuse(key, "has no conditions, and would match everything; give one, or write match: {}")
 		}
 	}
 	var errs route.Errors
