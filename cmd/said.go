@@ -17,9 +17,10 @@ func (a *app) sayChanges(ctx context.Context, s *services, r passReport, opts ru
 	if opts.quiet || a.watched(opts) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	ctx = context.WithoutCancel(ctx)
+	short, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	lines, err := said.New(s.db, s.cfg.Report.Remind).AfterPass(ctx, r.Report, r.Alerts, opts.chosen.Empty())
+	lines, err := said.New(s.db, s.cfg.Report.Remind).AfterPass(short, r.Report, r.Alerts, opts.chosen.Empty())
 	if err != nil {
 		s.log.Warn("could not read which failures were already reported; some may be reported again", "error", err)
 	}

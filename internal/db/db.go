@@ -17,7 +17,9 @@
 // While the database is unavailable, all transactions of a DB share one minute of waiting: the first
 // failure starts the clock, and a success stops it. After that minute every transaction fails at
 // once (*UnavailableError) until a probe, at most one a second, finds the database back.
-// StopWaiting ends the waiting early. Neither interrupts a statement that is running.
+// StopWaiting ends the waiting early. Neither interrupts a statement that is running. The same holds
+// for writing alone while a server is read-only, or another program has the SQLite file locked:
+// then View goes on.
 //
 // On Galera, SELECT ... FOR UPDATE locks a row on one node only. Other nodes conflict only with rows
 // that a transaction changes, so an operation that must be exclusive changes a row.

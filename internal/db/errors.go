@@ -146,7 +146,7 @@ func fixSQLite(path string, err error) string {
 	if fix := fixFile(err); fix != "" {
 		return fix
 	}
-	if Locked(err) {
+	if classify(err) == unwritable {
 		return "another program holds it: end that program, or try again"
 	}
 	dir := filepath.Dir(path)
@@ -220,7 +220,7 @@ func fixMySQL(err error) string {
 	case detached:
 		return "this Galera node is not part of the cluster now, or not ready: see SHOW STATUS LIKE 'wsrep_%' on it, " +
 			"and let database.dsn lead to a node whose wsrep_cluster_status is Primary"
-	case readOnly:
+	case unwritable:
 		return "the server is read-only: it is a replica, or a primary that was demoted; let database.dsn lead to the primary"
 	}
 	if fix := fixServer(err); fix != "" {

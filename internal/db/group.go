@@ -143,11 +143,11 @@ func (g *Group[C]) gather() []*grouped[C] {
 var ErrApart = errors.New("these changes cannot be committed together")
 
 // OrApart commits a batch in one transaction, with together. If that fails, it commits each change
-// alone, so that one that cannot be recorded does not block the others. When others have the whole
-// database locked, it does not: each change would wait as long as the batch did.
+// alone, so that one that cannot be recorded does not block the others. When nothing can be written,
+// it does not.
 func OrApart[C any](ctx context.Context, batch []C, together func(context.Context, []C) error) []error {
 	err := together(ctx, batch)
-	apart := err != nil && len(batch) > 1 && !Locked(err)
+	apart := err != nil && len(batch) > 1 && classify(err) != unwritable
 	errs := make([]error, len(batch))
 	for i, change := range batch {
 		errs[i] = err

@@ -17,7 +17,8 @@ const (
 type outages struct {
 	mu       sync.Mutex
 	since    time.Time // the first failure; zero while there is no outage
-	readOnly bool      // what reads does not end the outage
+	failedAt time.Time // the last failure
+	reads    bool      // reading works: it neither waits nor ends the outage
 	spent    bool      // a transaction gave up
 	last     error
 	probing  bool
@@ -41,14 +42,19 @@ func (o *outages) isStopped() bool {
 	}
 }
 
+// forgetAfter is longer than the time between two tries of a transaction: nobody waits any more.
+const forgetAfter = 2 * time.Minute
+
 // failed notes a failure, and returns when the outage began.
-func (o *outages) failed(err error, kind trouble) time.Time {
+func (o *outages) failed(err error, reads bool) time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.since.IsZero() {
-		o.since = time.Now()
+	now := time.Now()
+	if o.since.IsZero() || !o.spent && now.Sub(o.failedAt) > forgetAfter {
+		o.since = now
 	}
-	o.last, o.readOnly = err, kind == readOnly
+	o.failedAt = now
+	o.last, o.reads = err, reads
 	return o.since
 }
 
@@ -56,16 +62,16 @@ func (o *outages) failed(err error, kind trouble) time.Time {
 func (o *outages) answered(writes bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if writes || !o.readOnly {
+	if writes || !o.reads {
 		o.since, o.spent = time.Time{}, false
 	}
 }
 
 // admit lets a transaction begin, unless the budget is spent and the database is still not there:
 // then one transaction a second probes it, and all others fail at once.
-func (o *outages) admit(ctx context.Context, probe func(context.Context) error) error {
+func (o *outages) admit(ctx context.Context, writes bool, probe func(context.Context) error) error {
 	o.mu.Lock()
-	if !o.spent {
+	if !o.spent || o.reads && !writes {
 		o.mu.Unlock()
 		return nil
 	}

@@ -220,16 +220,57 @@ func TestServerErrorsThatPass(t *testing.T) {
 	}
 }
 
-// TestReadOnlyServerStillReads: what is read does not make writers wait a minute again.
+// TestReadOnlyServerStillReads: readers do not wait, and do not make writers wait a minute again.
 func TestReadOnlyServerStillReads(t *testing.T) {
 	fake(t, func(t *testing.T, db *DB) {
 		_, _, _ = db.run(true, errReadOnly)
-		time.Sleep(probeEvery)
 		if _, _, err := db.run(false, nil); err != nil {
 			t.Errorf("a read-only server does not read: %v", err)
 		}
+		time.Sleep(probeEvery)
 		if took, _, err := db.run(true, errReadOnly); took > 0 || err == nil {
 			t.Errorf("the next writer: %v after %s, want an error at once", err, took)
+		}
+	})
+}
+
+// TestWritersThatAlternate: writers who are in each other's way do not fail as long as they succeed.
+func TestWritersThatAlternate(t *testing.T) {
+	fake(t, func(t *testing.T, db *DB) {
+		start := time.Now()
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				for time.Since(start) < 3*time.Minute {
+					if _, _, err := db.run(true, errReadOnly, errReadOnly, errReadOnly, nil); err != nil {
+						t.Errorf("after %s: %v", time.Since(start), err)
+					}
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// TestNobodyWaited: a failure that nobody waited for the end of does not use up the budget.
+func TestNobodyWaited(t *testing.T) {
+	fake(t, func(t *testing.T, db *DB) {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := db.retry(ctx, true, func() error {
+			cancel()
+			return errReadOnly
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := db.retry(ctx, true, func() error { return errReadOnly }); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if _, tries, err := db.run(true, errReadOnly, nil); tries != 2 || err != nil {
+			t.Errorf("%d tries, %v; want success with the second", tries, err)
 		}
 	})
 }

@@ -19,10 +19,10 @@ type trouble int
 
 const (
 	permanent  trouble = iota // it would fail again
-	contention                // the database works, but others were in the way
+	contention                // the server works, but others were in the way
 	outage                    // the database does not work now
 	detached                  // the server works, but another one has to be asked
-	readOnly                  // detached, and reading works
+	unwritable                // reading works, writing does not: the server is read-only, or others hold the SQLite file
 )
 
 // troubles are the server's errors after which the same transaction, run again from its start, may
@@ -65,7 +65,7 @@ var troubles = map[trouble][]uint16{
 		1047, // the node is not ready: outside the primary component, joining or a donor (Galera)
 		1180, // the same, in COMMIT: the outcome is unknown, as with a lost connection
 	},
-	readOnly: {
+	unwritable: {
 		1290, // read_only or super_read_only: a replica, or a primary that was demoted
 		1792, // the session's transactions are read-only: what a proxy makes of the same
 		1836, // innodb_read_only
@@ -87,7 +87,7 @@ func classify(err error) trouble {
 	if errors.As(err, &sqliteErr) {
 		switch sqliteErr.Code() & 0xff { // the extended code carries the reason above the low byte
 		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-			return contention
+			return unwritable
 		}
 		return permanent
 	}
@@ -102,12 +102,6 @@ func classify(err error) trouble {
 func isLockTimeout(err error) bool {
 	var e *mysqldriver.MySQLError
 	return errors.As(err, &e) && e.Number == 1205
-}
-
-// Locked reports that a transaction was given up because other programs had the whole database locked.
-// That can be only with SQLite; otherwise others lock rows.
-func Locked(err error) bool {
-	return errors.As(err, new(*modernc.Error)) && classify(err) == contention
 }
 
 // transient reports whether the same transaction, run again, may succeed without help.

@@ -87,7 +87,7 @@ func (db *DB) View(ctx context.Context, fn func(tx *gorm.DB) error) error {
 // retry runs op until it succeeds, fails for a reason that does not pass, or the time is up: its
 // own for contention, and that of the whole DB for an outage.
 func (db *DB) retry(ctx context.Context, writes bool, op func() error) error {
-	if err := db.outage.admit(ctx, db.probe); err != nil {
+	if err := db.outage.admit(ctx, writes, db.probe); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (db *DB) retry(ctx context.Context, writes bool, op func() error) error {
 		kind := classify(err)
 		switch {
 		case ctx.Err() != nil && err != nil:
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
+			return db.ended(ctx, err)
 		case kind == permanent:
 			db.outage.answered(writes)
 			return err
@@ -114,7 +114,7 @@ func (db *DB) retry(ctx context.Context, writes bool, op func() error) error {
 			}
 			err = db.pause(ctx, pause, nil, err)
 		} else {
-			err = db.waitOut(ctx, start, pause, kind, err)
+			err = db.waitOut(ctx, start, pause, kind, writes, err)
 		}
 		if err != nil {
 			return err
@@ -122,12 +122,12 @@ func (db *DB) retry(ctx context.Context, writes bool, op func() error) error {
 	}
 }
 
-// waitOut waits for a database that is not there, or gives up.
-func (db *DB) waitOut(ctx context.Context, start time.Time, pause time.Duration, kind trouble, err error) error {
+// waitOut waits for a database that is not there, or that only reads, or gives up.
+func (db *DB) waitOut(ctx context.Context, start time.Time, pause time.Duration, kind trouble, writes bool, err error) error {
 	if kind != outage {
 		db.otherServer()
 	}
-	since := db.outage.failed(err, kind)
+	since := db.outage.failed(err, writes && kind == unwritable)
 	if start.Before(since) {
 		since = start // others succeed, this one does not
 	}
@@ -148,15 +148,23 @@ func (db *DB) pause(ctx context.Context, pause time.Duration, stopped <-chan str
 	case <-time.After(pause):
 	case <-stopped:
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ctx.Err(), err)
+		return db.ended(ctx, err)
 	}
 	return nil
+}
+
+// ended is the error of a transaction whose context has ended. err is its last one.
+func (db *DB) ended(ctx context.Context, err error) error {
+	if errors.Is(err, ctx.Err()) {
+		return fmt.Errorf("%w while waiting for the %s database %s", err, db.dialect, db.where)
+	}
+	return fmt.Errorf("%w while waiting for the %s database %s: %w", ctx.Err(), db.dialect, db.where, err)
 }
 
 // otherServer has the next statement connect again: a balancer, or a name that moved with the
 // primary, leads to another server then.
 func (db *DB) otherServer() {
-	if db.pool != nil {
+	if db.pool != nil && db.dialect == MySQL {
 		db.pool.SetMaxIdleConns(0)
 		db.pool.SetMaxIdleConns(mysqlConns)
 	}

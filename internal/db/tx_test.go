@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -218,6 +219,10 @@ func TestTxEndsWithItsContext(t *testing.T) {
 		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > 15*time.Second {
 			t.Errorf("got %v after %s, want the context's end at once", err, took)
 		}
+		wantText(t, err, "context deadline exceeded while waiting for the "+db.Dialect()+" database")
+		if strings.Count(err.Error(), "deadline") > 1 {
+			t.Errorf("%v says it twice", err)
+		}
 		release()
 		wantRow(t, db, 1, 1)
 	})
@@ -348,4 +353,28 @@ func TestErrorsThatStay(t *testing.T) {
 	if err := (&DB{}).explained(gorm.ErrDuplicatedKey); err.Error() != gorm.ErrDuplicatedKey.Error() {
 		t.Errorf("got %v, want the error as it was", err)
 	}
+}
+
+// TestFileThatIsHeld: while another program has the SQLite file locked, all transactions have one
+// budget, StopWaiting ends it, and reading works.
+func TestFileThatIsHeld(t *testing.T) {
+	cfg := freshSQLite(t)
+	db := withRows(t, cfg, WithRetryFor(time.Second))
+	patient, other := openAny(t, cfg), openAny(t, cfg)
+	held, release := holdRow(t, other)
+	<-held
+	change := func(tx *gorm.DB) error { return bump(tx, 1) }
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for range 3 {
+		wantUnavailable(t, db.Tx(ctx, change), cfg.Path, "tried for 1s", "another program holds it")
+		wantRow(t, db, 1, 0)
+	}
+	patient.StopWaiting()
+	wantUnavailable(t, patient.Tx(ctx, change), "asked to stop", "another program holds it")
+	release()
+	if err := patient.Tx(ctx, change); err != nil {
+		t.Error(err)
+	}
+	wantRow(t, db, 1, 2)
 }

@@ -45,7 +45,7 @@ func (db *DB) Writable(ctx context.Context) error {
 	var found error
 	err = db.tx(ctx, func(tx *gorm.DB) error {
 		found = db.tryTables(tx, tables)
-		if kind := classify(found); kind != permanent && kind != readOnly {
+		if kind := classify(found); kind != permanent && kind != unwritable {
 			return found
 		}
 		return errRollBack

@@ -116,7 +116,7 @@ func (n *Notifier) digest(ctx context.Context, news News) (Digest, error) {
 		switch {
 		case ctx.Err() != nil:
 			return Digest{}, fmt.Errorf("read task %d for a failure notice: %w", e.ID, ctx.Err())
-		case errors.As(err, new(*db.UnavailableError)) || db.Locked(err): // a later pass can read it
+		case errors.As(err, new(*db.UnavailableError)): // a later pass can read it
 			return Digest{}, fmt.Errorf("read task %d for a failure notice: %w", e.ID, err)
 		case errors.Is(err, tasks.ErrNotFound): // purged in the meantime
 			continue

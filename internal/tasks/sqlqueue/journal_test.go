@@ -71,7 +71,7 @@ func TestBatchWhileLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !db.Locked(errs[0]) || !errors.Is(errs[0], errors.Unwrap(errs[1])) {
+	if !errors.As(errs[0], new(*db.UnavailableError)) || !errors.Is(errs[0], errors.Unwrap(errs[1])) {
 		t.Errorf("%v, and %v; want the same error, and only one try", errs[0], errs[1])
 	}
 	if !strings.HasPrefix(errs[1].Error(), "record that task 2 is dead: ") {
