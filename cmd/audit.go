@@ -88,6 +88,7 @@ func (a *app) compare(ctx context.Context, quiet bool, choose func(context.Conte
 		return beforeItBegan(ctx, err)
 	}
 	defer s.close()
+	defer context.AfterFunc(ctx, s.db.StopWaiting)()
 	boxes, err := choose(ctx, s)
 	if err != nil {
 		return beforeItBegan(ctx, err)

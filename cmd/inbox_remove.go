@@ -49,7 +49,7 @@ func (a *app) inboxRemove(ctx context.Context, address string, yes bool) error {
 		if err := a.confirm(yes, "Remove inbox "+what+"?"); err != nil {
 			return err
 		}
-		ctx, stop := untilSignal(ctx)
+		ctx, stop := s.untilSignal(ctx)
 		defer stop()
 		err = s.underLease(ctx, in, func(inbox.Scan) error {
 			return s.queue.Remove(ctx, a.who(s.host()), in.ID)

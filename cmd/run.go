@@ -173,6 +173,13 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
+// untilSignal is untilSignal for what uses the database: a signal also ends the waiting for that.
+func (s *services) untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := untilSignal(ctx)
+	context.AfterFunc(ctx, s.db.StopWaiting) // also at the end, where nothing waits
+	return ctx, stop
+}
+
 // beforeItBegan is the error of a run that a signal or --timeout ended before it did anything: the
 // next run does the work.
 func beforeItBegan(ctx context.Context, err error) error {

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
 	"postrider/internal/pass"
 	"postrider/internal/tasks"
 )
@@ -133,5 +136,34 @@ func TestDryRunOfDueTasks(t *testing.T) {
 		if told := strings.HasSuffix(out.String(), "; then more\n"); told != c.told {
 			t.Errorf("%s: a dry run prints %q, want what follows: %v", c.name, &out, c.told)
 		}
+	}
+}
+
+// TestSignalWhileHeld: a signal ends the waiting for an SQLite file that another program holds.
+func TestSignalWhileHeld(t *testing.T) {
+	t.Parallel()
+	cfg := db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")}
+	open := func() *db.DB {
+		d, err := db.Open(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = d.Close() })
+		return d
+	}
+	s, patient := &services{db: open()}, context.WithoutCancel(t.Context())
+	err := open().Tx(t.Context(), func(*gorm.DB) error {
+		ctx, signal := context.WithCancel(t.Context())
+		signal()
+		_, stop := s.untilSignal(ctx)
+		defer stop()
+		err := s.db.Tx(patient, func(*gorm.DB) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), "asked to stop") {
+			t.Errorf("got %v, want that the process was asked to stop", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

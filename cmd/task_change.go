@@ -185,7 +185,9 @@ func (a *app) changeTasks(c *cobra.Command, args []string, how change, opts chan
 				return err
 			}
 		}
-		return j.run(c.Context())
+		ctx, stop := s.untilSignal(c.Context())
+		defer stop()
+		return j.run(ctx)
 	})
 }
 
@@ -237,10 +239,8 @@ func (j *job) choose(ctx context.Context, queue tasks.Reader, filter tasks.Filte
 	return j.app.confirm(j.yes, fmt.Sprintf("%s %s?", j.how.ask, found))
 }
 
-// run makes the change and stops at a signal.
+// run makes the change, until ctx ends.
 func (j *job) run(ctx context.Context) error {
-	ctx, stop := untilSignal(ctx)
-	defer stop()
 	r, err := j.Apply(ctx)
 	if err != nil {
 		return err
