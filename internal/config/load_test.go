@@ -144,7 +144,7 @@ func TestValues(t *testing.T) {
 		},
 		{"duration", "retry: {max: 1h30m}", func(c *Config) any { return c.Retry.Max }, 90 * time.Minute},
 		{
-			"size", "forward: {envelope_from: keep, max_size: 10MB}",
+			"size", "forward: {envelope_from: f@x.example, max_size: 10MB}",
 			func(c *Config) any { return c.Forward.MaxSize }, route.Size(10_000_000),
 		},
 		{
@@ -200,7 +200,7 @@ func abs(name string) string {
 func TestAnchors(t *testing.T) {
 	c := load(t, `
 smtp: {host: smtp.example.com}
-forward: {envelope_from: keep}
+forward: {envelope_from: f@x.example}
 routes:
   - &base
     name: a

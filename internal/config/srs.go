@@ -16,7 +16,7 @@ const minSecret = 16
 // works without that.
 func (r *reader) srs(s *SRS, f Forward) {
 	if f.EnvelopeFrom == "srs" {
-		r.srsNeeds(s, f)
+		r.srsNeeds(s)
 	}
 	if s.Domain != "" {
 		ascii, err := idna.Lookup.ToASCII(s.Domain)
@@ -39,7 +39,7 @@ func (r *reader) secrets(key string, lines []string) {
 }
 
 // srsNeeds reports missing keys. A misspelt or invalid one has its own error.
-func (r *reader) srsNeeds(s *SRS, f Forward) {
+func (r *reader) srsNeeds(s *SRS) {
 	var missing []string
 	if s.Domain == "" {
 		missing = append(missing,
@@ -51,9 +51,5 @@ func (r *reader) srsNeeds(s *SRS, f Forward) {
 	}
 	if len(missing) > 0 && !r.unknown["srs"] && !r.hasError("srs") {
 		r.refuse("forward.envelope_from", "srs needs %s", strings.Join(missing, ", and "))
-	}
-	if f.From == "" {
-		r.refuse("forward.from", "is missing; with srs it gets the bounces of messages "+
-			"whose sender is unknown or cannot be rewritten")
 	}
 }

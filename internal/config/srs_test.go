@@ -56,7 +56,11 @@ func TestSRSErrors(t *testing.T) {
 		},
 		{
 			"no sender", "forward: {envelope_from: srs}\nsrs: {domain: x.example, secret: " + secret + "}",
-			[]string{"forward.from: is missing; with srs it gets the bounces of messages"},
+			[]string{"forward.from: is missing; write the address that mail is forwarded from"},
+		},
+		{
+			"no sender for keep", "forward: {envelope_from: keep}",
+			[]string{"forward.from: is missing; write the address that mail is forwarded from"},
 		},
 		{
 			"no domain", good + "srs: {domain: s@x.example, secret: " + secret + "}",

@@ -194,7 +194,7 @@ func (r *reader) forward(f *Forward) {
 	r.oneOf("forward.fallback", f.Fallback, "none", "attach")
 	r.oneOf("forward.uncertain", f.Uncertain, "retry", "hold")
 	r.oneOf("forward.too_large", f.TooLarge, "skip", "notice")
-	if f.From == "" && f.EnvelopeFrom == "" {
+	if f.From == "" && slices.Contains([]string{"", "keep", "srs"}, f.EnvelopeFrom) {
 		r.refuse("forward.from", "is missing; write the address that mail is forwarded from, "+
 			`such as "Forwarder <forwarder@example.com>"`)
 	}
