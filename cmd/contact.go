@@ -175,9 +175,9 @@ transaction, or nothing.
 
 The first line names the columns, in any order: name, email, keywords (separated
 by ; or , in quotes), active (yes or no). Only name is required; what a missing
-column or an empty email would say stays as it is. Separators are commas,
-semicolons or tabs; a first line such as sep=; may name them. The text is UTF-8,
-or UTF-16 as Excel writes it. import prints all errors of the file with their
+column, or an empty email or active, would say stays as it is. Separators are
+commas, semicolons or tabs; a first line such as sep=; may name them. The text
+is UTF-8, or UTF-16 as Excel writes it. import prints all errors of the file with their
 lines, and changes nothing then.
 
 A line belongs to the contact with that email address. When the address is new,

@@ -103,7 +103,7 @@ func TestImport(t *testing.T) {
 				"~ 𝄞 Bo <bo@firm.example>: is active again", "",
 		},
 		{
-			"an empty address stays as it is", "name,email,keywords\n王小明,,\"Wang, Xiaoming\"\n𝄞 Bo, ,\n",
+			"an empty address and active stay as they are", "name,email,keywords,active\n王小明,,\"Wang, Xiaoming\", \n𝄞 Bo, ,,\n",
 			`~ 王小明 <wang@firm.example>: keywords "Wang" becomes "Wang; Xiaoming"`, "",
 		},
 		{

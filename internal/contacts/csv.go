@@ -12,7 +12,7 @@ import (
 var columns = []string{"name", "email", "keywords", "active"}
 
 // ReadCSV reads contacts from a file as package csvfile does. Only the column name is required. A
-// missing column, or an empty email, leaves the field of an existing contact unchanged.
+// missing column, or an empty email or active, leaves the field of an existing contact unchanged.
 //
 // An entry holds the fault of its line, which Plan and Put report. An *InvalidError says why no
 // line can be read. name is the file's name, for errors.
@@ -43,11 +43,8 @@ func entry(l csvfile.Line) Entry {
 	if keywords := l.Value("keywords"); keywords != nil {
 		e.Keywords = append([]string{}, Keywords(*keywords)...)
 	}
-	if said := l.Value("active"); said != nil {
+	if said := l.Value("active"); said != nil && strings.TrimSpace(*said) != "" {
 		active, ok := csvfile.Truth(*said)
-		if strings.TrimSpace(*said) == "" {
-			active, ok = true, true
-		}
 		if !ok {
 			e.Fault = fmt.Errorf("active is %q; write yes or no", *said)
 		}
