@@ -56,10 +56,13 @@ const (
 	maxKeywords = 16 * 1024 // octets, all keywords together
 )
 
+// separators are between the keywords of a list.
+const separators = ";,\n\r；、，"
+
 // Keywords splits a list at semicolons, commas and line ends, and removes duplicates.
 func Keywords(s string) []string {
 	var out []string
-	for _, k := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(";,\n\r；、，", r) }) {
+	for _, k := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(separators, r) }) {
 		if k = normalized(k); k != "" && !slices.Contains(out, k) {
 			out = append(out, k)
 		}
@@ -83,8 +86,13 @@ func identity(email string) string {
 // normalize cleans a contact's fields and reports everything that is wrong with them.
 func (c *Contact) normalize() error {
 	c.Name, c.Email = normalized(c.Name), strings.TrimSpace(c.Email)
-	c.Keywords = Keywords(strings.Join(c.Keywords, ";"))
 	var errs []error
+	for _, k := range c.Keywords {
+		if strings.ContainsAny(k, separators) {
+			errs = append(errs, fmt.Errorf("the keyword %q has a comma, a semicolon or a line end, which separate keywords; give each on its own", k))
+		}
+	}
+	c.Keywords = Keywords(strings.Join(c.Keywords, ";"))
 	switch {
 	case c.Name == "":
 		errs = append(errs, errors.New("the name is missing"))
