@@ -44,12 +44,12 @@ message: its recipients, priority, uncertain policy and mode. It sends nothing
 and changes nothing.
 
 The message is a file, - for standard input, or with --task that of a registered
-task, which is fetched from its server. For a file name with --inbox and
---folder where it would have arrived: without --inbox conditions on the inbox
-and its labels are undecided and no address is left out as the inbox's own, and
-the folder is INBOX. Ages count from now, and for a task from its registration.
-With --at they count from that time, and a message without a date of its own
-arrived then.
+task, which is fetched from its server: of one larger than forward.max_size only
+the header. For a file name with --inbox and --folder where it would have
+arrived: without --inbox conditions on the inbox and its labels are undecided
+and no address is left out as the inbox's own, and the folder is INBOX. Ages
+count from now, and for a task from its registration. With --at they count from
+that time, and a message without a date of its own arrived then.
 
 Mode auto and arc ask the DNS, for at most five seconds. With --no-dns they act
 as if the DNS had not answered.
@@ -292,7 +292,7 @@ func (s *services) specimen(ctx context.Context, t tasks.Task) (pass.Specimen, e
 		}
 		return d.server(ctx, in)
 	}
-	m, err := pass.Fetch(ctx, dial, t, int64(s.cfg.Forward.MaxSize), notices(s.cfg))
+	m, err := pass.Fetch(ctx, dial, t, int64(s.cfg.Forward.MaxSize))
 	if err != nil {
 		return pass.Specimen{}, fmt.Errorf("fetch the message of task %d: %w", t.ID, err)
 	}

@@ -74,7 +74,7 @@ func (t Tester) Try(ctx context.Context, s Specimen) (Trial, error) {
 	if s.Size > t.MaxSize && t.Notices {
 		s.Message.HeaderOnly = true // a pass downloads no more
 	}
-	f := Judge(ctx, t.Routes, s.Mail, t.MaxSize, t.MaxReceived)
+	f := Judge(ctx, t.Routes, s.Mail, t.MaxSize, t.Notices, t.MaxReceived)
 	d := f.ByRoute
 	out := Trial{
 		Inbox: s.Inbox, Folder: s.Folder, Task: s.Task.ID, Subject: s.Message.Subject(), Sender: s.Message.From(), Size: s.Size,
@@ -112,12 +112,8 @@ func (t Tester) compose(ctx context.Context, out *Trial, s Specimen) error {
 	return nil
 }
 
-// Fetch reads the message of a task from its server. Of a message larger than maxSize it reads only
-// the header, and only when a notice goes out for it.
-func Fetch(ctx context.Context, dial func() (Source, error), t tasks.Task, maxSize int64, notices bool) (*message.Message, error) {
-	if t.Identity.Size > maxSize && !notices {
-		return nil, fmt.Errorf("it has %d octets, more than forward.max_size (%d), so it is not downloaded", t.Identity.Size, maxSize)
-	}
+// Fetch reads the message of a task from its server; of one larger than maxSize only the header.
+func Fetch(ctx context.Context, dial func() (Source, error), t tasks.Task, maxSize int64) (*message.Message, error) {
 	src, err := dial()
 	if err != nil {
 		return nil, err
