@@ -194,14 +194,31 @@ func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) e
 	return err
 }
 
-// showMessage prints a message octet for octet, or to a terminal only what cannot change the
-// terminal.
+// showMessage prints a message octet for octet, with the line end at the end that the relay gets, or
+// to a terminal only what cannot change the terminal.
 func (a *app) showMessage(content io.Reader) error {
+	var last lastOctet
+	content = io.TeeReader(content, &last)
+	var err error
 	if isTerminal(a.out) {
-		return text.Printable(a.out, content)
+		err = text.Printable(a.out, content)
+	} else {
+		_, err = io.Copy(a.out, content)
 	}
-	_, err := io.Copy(a.out, content)
+	if err == nil && last != '\n' {
+		_, err = io.WriteString(a.out, "\r\n")
+	}
 	return err
+}
+
+// lastOctet is the last octet that was written.
+type lastOctet byte
+
+func (l *lastOctet) Write(p []byte) (int, error) {
+	if len(p) > 0 {
+		*l = lastOctet(p[len(p)-1])
+	}
+	return len(p), nil
 }
 
 func (a *app) try(ctx context.Context, cfg *config.Config, table *route.Table, s pass.Specimen, opts routeOptions) (pass.Trial, error) {

@@ -18,8 +18,10 @@ func TestShowMessageOnATerminal(t *testing.T) {
 	if want := "Subject:  ]0;owned \r\n\r\n [2Jhello\r\n"; err != nil || string(got[:n]) != want {
 		t.Errorf("the terminal gets %q, %v; want %q", got[:n], err, want)
 	}
-	var file strings.Builder
-	if err := (&app{out: &file}).showMessage(strings.NewReader(raw)); err != nil || file.String() != raw {
-		t.Errorf("a file gets %q, %v; want the message", file.String(), err)
+	for _, sent := range []string{raw, strings.TrimSuffix(raw, "\r\n")} {
+		var file strings.Builder
+		if err := (&app{out: &file}).showMessage(strings.NewReader(sent)); err != nil || file.String() != raw {
+			t.Errorf("of %q a file gets %q, %v; want the message with its last line end", sent, file.String(), err)
+		}
 	}
 }

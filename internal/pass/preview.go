@@ -64,8 +64,11 @@ func WouldProcess(t tasks.Task) *Would {
 
 // String is a line for a person.
 func (w Would) String() string {
-	return fmt.Sprintf("%s %s UID %d from %s %q: %s", w.Inbox, text.Line(w.Folder), w.UID,
-		text.Line(w.Sender), text.Cut(text.Line(w.Subject), 60), w.Outcome)
+	from := "(no sender)"
+	if w.Sender != "" {
+		from = "from " + text.Line(w.Sender)
+	}
+	return fmt.Sprintf("%s %s UID %d %s %q: %s", w.Inbox, text.Line(w.Folder), w.UID, from, text.Cut(text.Line(w.Subject), 60), w.Outcome)
 }
 
 func (p Preview) outcome() string {

@@ -47,3 +47,11 @@ func TestPreviewOfDue(t *testing.T) {
 		t.Errorf("the run sent it to %q, want %q", got, want)
 	}
 }
+
+// TestWouldOfNobody: a message without a From is shown as one.
+func TestWouldOfNobody(t *testing.T) {
+	w := Would{Inbox: "desk@firm.example", Folder: "INBOX", UID: 7, Outcome: "would be forwarded"}
+	if got, want := w.String(), `desk@firm.example INBOX UID 7 (no sender) "": would be forwarded`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

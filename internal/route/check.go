@@ -49,6 +49,8 @@ func (c *compiler) checkActions() {
 	switch {
 	case c.Skip && len(c.To) > 0:
 		c.fail("skip", "contradicts to: a route either skips or has recipients")
+	case c.Skip && c.Priority != "":
+		c.fail("skip", "contradicts priority: a route that skips sends nothing")
 	case c.Skip && c.Uncertain != "":
 		c.fail("skip", "contradicts uncertain: a route that skips sends nothing")
 	case c.Skip && c.Automated != "":

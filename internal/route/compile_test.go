@@ -34,6 +34,7 @@ func TestCompileErrors(t *testing.T) {
 		},
 		{"skip with uncertain", Rule{Name: "r", Skip: true, Uncertain: Hold}, "skip: contradicts uncertain"},
 		{"no recipient", Rule{Name: "r"}, `route "r": to: is missing`},
+		{"skip with priority", Rule{Name: "r", Skip: true, Priority: High}, "skip: contradicts priority"},
 		{"skip with recipients", Rule{Name: "r", Skip: true, To: to}, "skip: contradicts to"},
 		{"skip and continue", Rule{Name: "r", Skip: true, Continue: true}, "skip: contradicts continue"},
 		{"priority", Rule{Name: "r", To: to, Priority: "urgent"}, `priority: "urgent" is not one of high, normal`},
