@@ -39,11 +39,14 @@ message is gone. --repair registers what is missing, as a run would; the next
 run forwards it, and compares a folder whose UIDs have other messages. Without
 --inbox and --label it audits the active inboxes, else disabled ones, too.
 
-Exit code 0: everything is accounted for, or --repair registered it, or no inbox
-is active. 75: messages are missing or have reappeared, tasks were deleted, or
-something could not be proved: an inbox cannot be reached, the UIDVALIDITY of a
-folder has changed since the last run, or a UID has another message.
-` + exitHelp,
+Exit codes:
+  0   everything is accounted for, or --repair registered it, or no inbox is
+      active
+  1   failed
+  2   bad usage or configuration, nothing touched
+  75  messages are missing or have reappeared, tasks were deleted, or something
+      could not be proved: an inbox cannot be reached, the UIDVALIDITY of a
+      folder has changed since the last run, or a UID has another message`,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.audit(c.Context(), opts) },
 	}

@@ -99,8 +99,10 @@ func (a *app) contactListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--json]",
 		Short: "List the contacts",
-		Args:  takesNone,
-		RunE:  func(c *cobra.Command, _ []string) error { return a.contactList(c.Context(), asJSON) },
+		Long: `list shows all contacts.
+` + exitHelp,
+		Args: takesNone,
+		RunE: func(c *cobra.Command, _ []string) error { return a.contactList(c.Context(), asJSON) },
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return c
@@ -134,8 +136,10 @@ func (a *app) contactRemoveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "remove {ID | ADDR | NAME}... [--yes]",
 		Short: "Remove contacts; messages already decided still go to them",
-		Args:  takes(0, "an ID, ADDR or NAME"),
-		RunE:  func(c *cobra.Command, args []string) error { return a.contactRemove(c.Context(), args, yes) },
+		Long: `remove removes contacts. Messages that are decided already still go to them.
+` + exitHelp,
+		Args: takes(0, "an ID, ADDR or NAME"),
+		RunE: func(c *cobra.Command, args []string) error { return a.contactRemove(c.Context(), args, yes) },
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
@@ -177,8 +181,8 @@ The first line names the columns, in any order: name, email, keywords (separated
 by ; or , in quotes), active (yes or no). Only name is required; what a missing
 column, or an empty email or active, would say stays as it is. Separators are
 commas, semicolons or tabs; a first line such as sep=; may name them. The text
-is UTF-8, or UTF-16 as Excel writes it. import prints all errors of the file with their
-lines, and changes nothing then.
+is UTF-8, or UTF-16 as Excel writes it. import prints all errors of the file
+with their lines, and changes nothing then.
 
 A line belongs to the contact with that email address. When the address is new,
 it belongs to the contact of that name that has none yet. A line without an

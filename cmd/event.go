@@ -227,7 +227,9 @@ func (a *app) eventShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID [--json]",
 		Short: "Show an event: where it stands, and what is sent",
-		Args:  takes(1, "the ID of one event"),
+		Long: `show shows an event: where it stands, and what is sent.
+` + exitHelp,
+		Args: takes(1, "the ID of one event"),
 		RunE: func(c *cobra.Command, args []string) error {
 			ids, err := parseEventIDs(args)
 			if err != nil {

@@ -14,7 +14,11 @@ import (
 // namedType is a flag whose value has no name.
 var namedType = regexp.MustCompile(`--[a-z-]+ (string|strings|stringArray|stringToString|int|int64|uint|uint32|count|duration)\b`)
 
-// TestHelp: the help of every command fits 80 columns (but for cobra's own of completion), and names the values of flags.
+// exitTable is the begin of what says what the exit codes mean.
+var exitTable = regexp.MustCompile(`(?m)^Exit codes?( \d+)?:`)
+
+// TestHelp: the help of every command fits 80 columns (but for cobra's own of completion), and names the exit codes and the
+// values of flags.
 func TestHelp(t *testing.T) {
 	var all func(c *cobra.Command) [][]string
 	all = func(c *cobra.Command) [][]string {
@@ -38,6 +42,10 @@ func TestHelp(t *testing.T) {
 			out.Reset()
 			if code := a.run(t.Context(), append(path, "--help")); code != exitOK {
 				t.Fatalf("exit code %d; it prints\n%s", code, &out)
+			}
+			only := regexp.MustCompile(`^(help|version|completion)\b`).MatchString(strings.Join(path, " "))
+			if n := len(exitTable.FindAllString(out.String(), -1)); n != 1 && !only {
+				t.Errorf("the exit codes stand there %d times, want once", n)
 			}
 			if m := namedType.FindString(out.String()); m != "" {
 				t.Errorf("the flag %q shows a type of Go's; name the value between backquotes", m)

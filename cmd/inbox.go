@@ -313,20 +313,22 @@ func (a *app) inboxEnableCommand() *cobra.Command {
 		by := tasks.By(a.who(s.host()))
 		return s.inboxes.Enable(ctx, in.Address, by.Who(), by.Detail())
 	}
-	return a.switchCommand("enable", "Process inboxes again", "Enabled", enable)
+	return a.switchCommand("enable", "Process inboxes again", "enable has runs process inboxes again.", "Enabled", enable)
 }
 
 func (a *app) inboxDisableCommand() *cobra.Command {
 	disable := func(ctx context.Context, s *services, in inbox.Inbox) error {
 		return s.queue.Disable(ctx, tasks.By(a.who(s.host())), in.ID)
 	}
-	return a.switchCommand("disable", "Leave inboxes alone; their registry and cursors stay", "Disabled", disable)
+	return a.switchCommand("disable", "Leave inboxes alone; their registry and cursors stay",
+		"disable has runs leave inboxes alone. Their registry and cursors stay.", "Disabled", disable)
 }
 
-func (a *app) switchCommand(name, short, done string, f func(context.Context, *services, inbox.Inbox) error) *cobra.Command {
+func (a *app) switchCommand(name, short, long, done string, f func(context.Context, *services, inbox.Inbox) error) *cobra.Command {
 	return &cobra.Command{
 		Use:               name + " ADDR...",
 		Short:             short,
+		Long:              long + "\n" + exitHelp,
 		Args:              takes(0, "the ADDR of an inbox, or several"),
 		ValidArgsFunction: a.addresses,
 		RunE: func(c *cobra.Command, args []string) error {

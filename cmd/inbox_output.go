@@ -15,8 +15,10 @@ import (
 func (a *app) inboxShowCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:               "show ADDR [--json]",
-		Short:             "Show the settings and cursors of an inbox",
+		Use:   "show ADDR [--json]",
+		Short: "Show the settings and cursors of an inbox",
+		Long: `show shows the settings of an inbox, and the cursors of its folders.
+` + exitHelp,
 		Args:              takes(1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,
 		RunE:              func(c *cobra.Command, args []string) error { return a.inboxShow(c.Context(), args[0], asJSON) },

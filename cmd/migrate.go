@@ -19,8 +19,9 @@ binary needs. It is safe to run from several hosts at once, and does nothing
 when there is nothing to do. An SQLite file migrates itself; MySQL and MariaDB
 need this command once after each upgrade.
 
-If an SQLite file was emptied, every other command fails. If you have a backup,
-restore it. Otherwise migrate starts in that file with an empty registry.
+If an SQLite file was emptied, every other command that needs the database
+fails. If you have a backup, restore it. Otherwise migrate starts in that file
+with an empty registry.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.migrate(c.Context(), status) },

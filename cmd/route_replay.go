@@ -48,9 +48,12 @@ keep when they were registered.
 The table has the first ` + strconv.Itoa(tableLimit) + `, or as many as --limit says. --json prints all, one
 object a line, and the counts in the last.
 
-Exit code 0: everything was compared that still can be, whether or not a message
-would go elsewhere. 75: an inbox or a folder could not be read.
-` + exitHelp,
+Exit codes:
+  0   everything was compared that still can be, whether or not a message would
+      go elsewhere
+  1   failed
+  2   bad usage or configuration, nothing touched
+  75  an inbox or a folder could not be read`,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.routeReplay(c.Context(), opts) },
 	}

@@ -133,7 +133,9 @@ func (a *app) taskShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID [--json]",
 		Short: "Show a message: its UID, the relay's replies, the audit trail",
-		Args:  takes(1, "the ID of one task"),
+		Long: `show shows a message: its UID, the relay's replies, and the audit trail.
+` + exitHelp,
+		Args: takes(1, "the ID of one task"),
 
 		ValidArgsFunction: a.taskIDs(),
 		RunE:              func(c *cobra.Command, args []string) error { return a.taskShow(c.Context(), args, asJSON) },
