@@ -13,7 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"postrider/internal/after"
+	"postrider/internal/forward"
 	"postrider/internal/health"
+	"postrider/internal/inbox"
 	"postrider/internal/pass"
 	"postrider/internal/said"
 	"postrider/internal/text"
@@ -79,24 +81,10 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 		return beforeItBegan(ctx, err)
 	}
 	defer s.close()
-	if !opts.dryRun {
-		if err := s.db.FileWritable(); err != nil {
-			return err
-		}
-	}
-	s.heard.unwatched, s.heard.quiet = !a.watched(opts), opts.quiet
-	if err := s.db.Exposed(); err != nil && s.news(ctx, "exposed") {
-		s.log.Warn("other users can read the database", "error", err)
-	}
 	defer context.AfterFunc(ctx, s.db.StopWaiting)() // else a database that is gone outlasts a signal
-	boxes, err := s.inboxes.ActiveOf(ctx, opts.chosen.Selection)
+	boxes, err := a.toRun(ctx, s, opts)
 	if err != nil {
-		return beforeItBegan(ctx, err)
-	}
-	if len(boxes) == 0 && (a.watched(opts) || !opts.chosen.Empty()) && !opts.quiet {
-		if err := s.warnNoInbox(ctx); err != nil {
-			return beforeItBegan(ctx, err)
-		}
+		return err
 	}
 	relay, err := s.relay()
 	if err != nil {
@@ -104,56 +92,92 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	defer func() { _ = relay.Close() }()
 	watch := a.observer("forwarding", opts)
-	if opts.dryRun {
-		if watch.then, err = a.thenDeleted(ctx, s); err != nil {
-			return err
-		}
-	}
 	p, err := s.pass(ctx, relay, watch, opts.dryRun)
 	if err != nil {
 		return err
 	}
 	p.Config.Quiet = opts.quiet || !a.watched(opts)
-	notices := a.notifier(s, p.Composer, relay)
-	endEvents, mailed := func(bool) {}, true
+	var report passReport
+	if opts.dryRun {
+		report, err = a.preview(ctx, s, p, boxes, opts, watch)
+	} else {
+		report, err = a.wholePass(ctx, signalled, s, p, boxes, opts, relay)
+	}
+	if err != nil {
+		return err
+	}
+	err = errors.Join(watch.close(), a.printReport(report, watch, opts), a.sayChanges(ctx, s, report, opts), report.unknown)
+	if err == nil && (!report.Clean() || len(report.Alerts) > 0) {
+		return errRetry
+	}
+	return err
+}
+
+// toRun are the inboxes to work on. Before anything is done, it looks at the database, and warns.
+func (a *app) toRun(ctx context.Context, s *services, opts runOptions) ([]inbox.Inbox, error) {
 	if !opts.dryRun {
-		mailed = s.reportFirst(ctx, notices)
-		s.repairTimes(ctx, boxes)
-		if endEvents, err = s.publish(ctx); err != nil {
-			return err
+		if err := s.db.FileWritable(); err != nil {
+			return nil, err
 		}
 	}
+	s.heard.unwatched, s.heard.quiet = !a.watched(opts), opts.quiet
+	if err := s.db.Exposed(); err != nil && s.news(ctx, "exposed") {
+		s.log.Warn("other users can read the database", "error", err)
+	}
+	boxes, err := s.inboxes.ActiveOf(ctx, opts.chosen.Selection)
+	if err == nil && len(boxes) == 0 && (a.watched(opts) || !opts.chosen.Empty()) && !opts.quiet {
+		err = s.warnNoInbox(ctx)
+	}
+	return boxes, beforeItBegan(ctx, err)
+}
+
+// wholePass does a pass and what goes with it, in this order: times that a wrong clock has set are
+// corrected; events go out beside the pass; actions on the servers follow it, and then notices and
+// alerts about it.
+func (a *app) wholePass(ctx, signalled context.Context, s *services, p *pass.Pass, boxes []inbox.Inbox, opts runOptions,
+	relay *forward.Relay,
+) (passReport, error) {
+	notices := a.notifier(s, p.Composer, relay)
+	mailed := s.reportFirst(ctx, notices)
+	s.repairTimes(ctx, boxes)
+	endEvents, err := s.publish(ctx)
+	if err != nil {
+		return passReport{}, err
+	}
+	report := s.passOver(ctx, p, boxes, opts)
+	endEvents(true)
+	s.actAfter(ctx, signalled, boxes)
+	s.logCommits(ctx, time.Duration(report.DurationMS)*time.Millisecond)
+	s.reportLast(ctx, signalled, notices, mailed && report.RelayError == "")
+	s.keepPass(ctx, report.Report)
+	report.Alerts, report.unknown = s.alertsAfter(ctx, boxes, opts.chosen)
+	return report, nil
+}
+
+// preview is a dry run.
+func (a *app) preview(ctx context.Context, s *services, p *pass.Pass, boxes []inbox.Inbox, opts runOptions, watch *observer) (passReport, error) {
+	var err error
+	if watch.then, err = a.thenDeleted(ctx, s); err != nil {
+		return passReport{}, err
+	}
+	report := s.passOver(ctx, p, boxes, opts)
+	report.Alerts = []health.Alert{}
+	s.logCommits(ctx, time.Duration(report.DurationMS)*time.Millisecond)
+	w, err := s.actor()
+	if err != nil {
+		return passReport{}, err
+	}
+	report.WouldDelete, err = w.Deletions(ctx, boxes)
+	return report, err
+}
+
+// passOver is the pass itself. A bounce inbox that is not read is a fault of a pass over all inboxes.
+func (s *services) passOver(ctx context.Context, p *pass.Pass, boxes []inbox.Inbox, opts runOptions) passReport {
 	report := passReport{Report: p.Run(ctx, boxes)}
 	if opts.chosen.Empty() {
 		report.Inboxes = s.withBounces(ctx, report.Inboxes, boxes, p.Config.Quiet)
 	}
-	endEvents(true)
-	if !opts.dryRun {
-		s.actAfter(ctx, signalled, boxes)
-	}
-	s.logCommits(ctx, time.Duration(report.DurationMS)*time.Millisecond)
-	if !opts.dryRun {
-		s.reportLast(ctx, signalled, notices, mailed && report.RelayError == "")
-		s.keepPass(ctx, report.Report)
-	}
-	if opts.dryRun {
-		w, err := s.actor()
-		if err != nil {
-			return err
-		}
-		if report.WouldDelete, err = w.Deletions(ctx, boxes); err != nil {
-			return err
-		}
-	}
-	var unknown error
-	report.Alerts, unknown = s.alertsAfter(ctx, boxes, opts)
-	if err := errors.Join(watch.close(), a.printReport(report, watch, opts), a.sayChanges(ctx, s, report, opts)); err != nil {
-		return err
-	}
-	if unknown == nil && (!report.Clean() || len(report.Alerts) > 0) {
-		return errRetry
-	}
-	return unknown
+	return report
 }
 
 // logCommits says how long commits took: with -v when that was most of the time, as on a slow disk.
@@ -194,6 +218,8 @@ type passReport struct {
 	pass.Report
 	Alerts      []health.Alert   `json:"alerts"`
 	WouldDelete []after.Deletion `json:"would_delete,omitempty"` // of --dry-run: on the server
+
+	unknown error // why Alerts are not known
 }
 
 // printReport prints JSON when asked to, and a table on a terminal. Elsewhere sayChanges prints what

@@ -125,12 +125,9 @@ func (s *services) status() status.Sources {
 
 // alertsAfter are the alerts after a pass over the boxes. A pass that was stopped has them, too,
 // within ten seconds.
-func (s *services) alertsAfter(ctx context.Context, boxes []inbox.Inbox, opts runOptions) ([]health.Alert, error) {
-	if opts.dryRun {
-		return []health.Alert{}, nil
-	}
+func (s *services) alertsAfter(ctx context.Context, boxes []inbox.Inbox, chosen inboxChoice) ([]health.Alert, error) {
 	var named []string
-	if len(opts.chosen.Inboxes) > 0 {
+	if len(chosen.Inboxes) > 0 {
 		for _, in := range boxes { // as they are registered
 			named = append(named, in.Address)
 		}
@@ -138,7 +135,7 @@ func (s *services) alertsAfter(ctx context.Context, boxes []inbox.Inbox, opts ru
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	sources := s.status()
-	sources.Only = opts.chosen.Selection
+	sources.Only = chosen.Selection
 	alerts, err := sources.After(ctx, named)
 	if err != nil {
 		err = &exitError{exitRetry, fmt.Errorf("the pass is over, but the alerts could not be checked; see `postrider status`: %w", err)}
