@@ -12,7 +12,7 @@ import (
 )
 
 func (a *app) contactCommand() *cobra.Command {
-	return group("contact", "Keep the directory: people that routes find (to_contacts)",
+	return group("contact", "Manage the directory of people (to_contacts)",
 		a.contactAddCommand(), a.contactListCommand(), a.contactRemoveCommand(), a.contactImportCommand())
 }
 
@@ -214,7 +214,7 @@ func (a *app) contactImport(ctx context.Context, name string, opts importOptions
 				return err
 			}
 		}
-		if err := a.confirm(opts.yes, "Do that?"); err != nil {
+		if err := a.confirm(opts.yes, "Make these changes?"); err != nil {
 			return err
 		}
 		done, err := s.people.Put(ctx, entries)

@@ -19,7 +19,7 @@ import (
 )
 
 func (a *app) eventCommand() *cobra.Command {
-	return group("event", "Look at events and actions on the server, retry them, skip them",
+	return group("event", "Show, retry and skip events and actions on the server",
 		a.eventListCommand(), a.eventShowCommand(),
 		a.eventChangeCommand(retryEvents()), a.eventChangeCommand(skipEvents()), a.eventChangeCommand(purgeEvents()),
 		a.eventEnableCommand())

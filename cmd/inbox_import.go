@@ -125,7 +125,7 @@ func (a *app) inboxImport(ctx context.Context, names []string, opts inboxImportO
 		if opts.dryRun || lines == "" {
 			return nil
 		}
-		if err := a.confirm(opts.yes, "Do that?"); err != nil {
+		if err := a.confirm(opts.yes, "Make these changes?"); err != nil {
 			return err
 		}
 		done, err := s.inboxes.Import(ctx, entries, opts.ImportOptions)

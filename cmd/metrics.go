@@ -13,7 +13,7 @@ import (
 func (a *app) metricsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "metrics",
-		Short: "Print what is known as metrics for Prometheus",
+		Short: "Print the state as metrics for Prometheus",
 		Long: `metrics prints the state of all inboxes, and what passes measured, as
 OpenMetrics text. It reads the database and connects to no server. All hosts
 print the same numbers.

@@ -141,7 +141,7 @@ func (a *app) confirm(yes bool, question string) error {
 		return nil
 	}
 	if a.terminal() == nil {
-		return usage(fmt.Errorf("%s There is no terminal to ask on: add --yes", question))
+		return usage(fmt.Errorf("cannot ask %q without a terminal; add --yes", question))
 	}
 	agreed, err := terminal.Confirm(a.in, a.err, question, false)
 	if err == nil && !agreed {

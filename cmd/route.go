@@ -22,7 +22,7 @@ import (
 )
 
 func (a *app) routeCommand() *cobra.Command {
-	return group("route", "Look at the routes of the configuration", a.routeTestCommand(), a.routeReplayCommand())
+	return group("route", "Test the routes of the configuration", a.routeTestCommand(), a.routeReplayCommand())
 }
 
 type routeOptions struct {

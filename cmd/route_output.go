@@ -71,7 +71,7 @@ func trialSummary(t pass.Trial) []string {
 			"priority", string(t.Priority), "uncertain", string(t.Uncertain), "mode", t.Mode, "because", t.ModeReason)
 	}
 	if len(t.Settled) > 0 {
-		out = append(out, "but", fmt.Sprintf("task %d has its recipients already, and keeps them: %s", t.Task, strings.Join(t.Settled, ", ")))
+		out = append(out, "note", fmt.Sprintf("task %d is already decided and keeps its recipients: %s", t.Task, strings.Join(t.Settled, ", ")))
 	}
 	return out
 }

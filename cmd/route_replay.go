@@ -165,7 +165,7 @@ func (o *replayOutput) sum(out io.Writer, r pass.ReplayReport) {
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(o.whys)) {
-		_, _ = fmt.Fprintf(out, "Not compared: %d: %s\n", o.whys[why], text.Line(why))
+		_, _ = fmt.Fprintf(out, "%d not compared: %s\n", o.whys[why], text.Line(why))
 	}
 	if n.Purged > 0 {
 		_, _ = fmt.Fprintf(out, "Purged, and not among these: at most %s of that time, by whatever route.\n", text.Count(n.Purged, "message"))

@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) srsCommand() *cobra.Command {
-	return group("srs", "Read rewritten senders (forward.envelope_from: srs)", a.srsDecodeCommand())
+	return group("srs", "Decode rewritten senders (forward.envelope_from: srs)", a.srsDecodeCommand())
 }
 
 func (a *app) srsDecodeCommand() *cobra.Command {

@@ -18,7 +18,7 @@ import (
 )
 
 func (a *app) taskCommand() *cobra.Command {
-	return group("task", "Look at registered messages, and decide about failed ones",
+	return group("task", "Show registered messages; retry, skip or resolve failed ones",
 		a.taskListCommand(), a.taskShowCommand(), a.taskRetryCommand(), a.taskSkipCommand(),
 		a.taskResolveCommand(), a.taskPurgeCommand())
 }

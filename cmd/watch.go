@@ -26,7 +26,7 @@ func (a *app) watchCommand() *cobra.Command {
 	var opts watchOptions
 	c := &cobra.Command{
 		Use:   "watch [--listen ADDR] [--timeout D]",
-		Short: "Stay up, and forward what arrives at once",
+		Short: "Stay up, and forward mail as soon as it arrives",
 		Long: `watch stays up. It holds one connection to each active inbox and forwards what
 arrives within a second, where the server offers IDLE; other servers, and other
 folders than the INBOX, are asked every minute (watch.poll). Everything else is

@@ -149,7 +149,7 @@ func bad(s string, why error) error {
 		s = strings.ToValidUTF8(s[:maxShown], "") + "…"
 	}
 	if errors.Is(why, errNoAt) {
-		return fmt.Errorf("%q is %w", s, why)
+		return fmt.Errorf("%q is not an address; %w", s, why)
 	}
 	return fmt.Errorf("%q is not an address: %w", s, why)
 }
@@ -181,7 +181,7 @@ func invisible(r rune) bool {
 }
 
 var (
-	errNoAt      = errors.New("not an address; write it like name@domain.example")
+	errNoAt      = errors.New("write it like name@domain.example")
 	errLong      = errors.New("it is longer than mail allows (64 octets before the @, 254 in all)")
 	errLocal     = errors.New("the part before the @ is invalid (RFC 5321 4.1.2); write it like name@domain.example")
 	errInvisible = errors.New("it has an invisible character or a space in it; type it again")

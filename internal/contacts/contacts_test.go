@@ -288,6 +288,7 @@ func TestReadCSVFaults(t *testing.T) {
 			"more than the columns", "sep=,\nname,email,\nBert,b@x.example,yes\n",
 			[]string{`p.csv:3: the number of fields is 3, but the first line has 2; put text that holds a separator "in quotes"`},
 		},
+		{"a quote", "name\na \"b\n", []string{`p.csv:2: is not valid CSV: bare " in non-quoted-field; put text`}},
 		{"no names", "email\n", []string{"p.csv:1: the column name is missing"}},
 		{
 			"Latin-1", "name\nAnn\nM\xfcller\n",

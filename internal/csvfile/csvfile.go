@@ -138,9 +138,13 @@ func (f *file) lines() (list []Line, err error) {
 		case errors.Is(err, io.EOF):
 			return list, nil
 		case errors.As(err, &syntax): // the lines after it cannot be separated
+			where := ""
+			if syntax.Line != syntax.StartLine {
+				where = fmt.Sprintf(" (in line %d)", syntax.Line)
+			}
 			return append(list, Line{Where: f.at(syntax.StartLine), Fault: fmt.Errorf(
-				`is not valid CSV: %w (in line %d); put text that holds quotes or separators "in quotes", `+
-					`and double each quote in it`, syntax.Err, syntax.Line)}), nil
+				`is not valid CSV: %w%s; put text that holds quotes or separators "in quotes", `+
+					`and double each quote in it`, syntax.Err, where)}), nil
 		case err != nil:
 			return nil, fmt.Errorf("read %s: %w", f.name, err)
 		case strings.TrimSpace(strings.Join(record, "")) != "":

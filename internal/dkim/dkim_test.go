@@ -107,7 +107,7 @@ func TestKeyThatOthersCanRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Load("firm.example", "s1", path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-		t.Errorf("Load = %v, want the command that mends it", err)
+		t.Errorf("Load = %v, want the command that fixes it", err)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestOwnAddress(t *testing.T) {
 	}{
 		{
 			"alone", "  - {name: self, match: {}, to: [Desk@firm.example]}\n", "", 0, "", 2,
-			`loop: own address: route "self" has no other recipient; Desk@firm.example is left out: `, `own_address: forward)`, "forwards only to this inbox's own address",
+			`loop: the only recipient of route "self" is the inbox's own address, Desk@firm.example; `, `own_address: forward`, "forwards only to this inbox's own address",
 		},
 		{
 			"beside others", "  - {name: self, match: {}, to: [desk@firm.example, intake@firm.example]}\n", "", 2, "[intake@firm.example]", 2,

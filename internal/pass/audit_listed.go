@@ -63,7 +63,7 @@ func (a *auditor) expunged(ctx context.Context, f *auditedFolder, s *window, uid
 	if len(out) == 0 {
 		return nil, nil
 	}
-	listed, err := a.visit.session.listAnew(ctx, f.folder, s.from, s.to)
+	listed, err := a.visit.session.listAgain(ctx, f.folder, s.from, s.to)
 	for _, uid := range listed {
 		delete(out, uid)
 	}

@@ -125,7 +125,7 @@ func (s *session) fetchBatch(ctx context.Context, name string, epoch int64, batc
 		return nil
 	}
 	f := &folder{row: inbox.Folder{Name: name, UIDValidity: epoch}}
-	listed, err := s.listAnew(ctx, f, slices.Min(gone), slices.Max(gone))
+	listed, err := s.listAgain(ctx, f, slices.Min(gone), slices.Max(gone))
 	if err != nil {
 		return notGone(batch, err)
 	}
@@ -181,9 +181,9 @@ func (s *session) list(ctx context.Context, f *folder, from, to uint32) (uids []
 	return uids, err
 }
 
-// listAnew is list after the folder was opened again. Before that, a server may go on to list messages
+// listAgain is list after the folder was opened again. Before that, a server may go on to list messages
 // that another client has expunged.
-func (s *session) listAnew(ctx context.Context, f *folder, from, to uint32) ([]uint32, error) {
+func (s *session) listAgain(ctx context.Context, f *folder, from, to uint32) ([]uint32, error) {
 	err := s.retry(ctx, func() error {
 		return s.in(ctx, f.row.Name, true, func(Source, imapsrc.Folder) error { return nil })
 	})

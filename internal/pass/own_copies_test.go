@@ -32,13 +32,13 @@ func TestOwnAddressAndCopies(t *testing.T) {
 		to     []string // the recipients that the relay gets, each once
 		ends   []string // how each copy ends
 	}{
-		{"another inbox", tasks.DedupeAll, []place{desk, sales}, route.Rule{}, []route.Rule{self}, self.To, []string{"skipped loop: own address:", "forwarded "}},
-		{"another inbox, found first", tasks.DedupeAll, []place{sales, desk}, route.Rule{}, []route.Rule{self}, self.To, []string{"forwarded ", "skipped loop: own address:"}},
-		{"another inbox, each its own", tasks.DedupeInbox, []place{sales, desk}, route.Rule{}, []route.Rule{self}, self.To, []string{"forwarded ", "skipped loop: own address:"}},
-		{"another folder", tasks.DedupeInbox, []place{desk, bin}, route.Rule{}, []route.Rule{junk, self}, junk.To, []string{"skipped loop: own address:", "forwarded "}},
-		{"another folder, found first", tasks.DedupeInbox, []place{bin, desk}, route.Rule{}, []route.Rule{junk, self}, junk.To, []string{"forwarded ", "skipped loop: own address:"}},
-		{"another folder of the same route", tasks.DedupeInbox, []place{desk, bin}, route.Rule{}, []route.Rule{self}, nil, []string{"skipped loop: own address:", "skipped loop: own address:"}},
-		{"it was to be forwarded when it was found", tasks.DedupeAll, []place{desk, sales}, forward, []route.Rule{self}, self.To, []string{"skipped loop: own address:", "forwarded "}},
+		{"another inbox", tasks.DedupeAll, []place{desk, sales}, route.Rule{}, []route.Rule{self}, self.To, []string{"skipped loop: the only recipient of", "forwarded "}},
+		{"another inbox, found first", tasks.DedupeAll, []place{sales, desk}, route.Rule{}, []route.Rule{self}, self.To, []string{"forwarded ", "skipped loop: the only recipient of"}},
+		{"another inbox, each its own", tasks.DedupeInbox, []place{sales, desk}, route.Rule{}, []route.Rule{self}, self.To, []string{"forwarded ", "skipped loop: the only recipient of"}},
+		{"another folder", tasks.DedupeInbox, []place{desk, bin}, route.Rule{}, []route.Rule{junk, self}, junk.To, []string{"skipped loop: the only recipient of", "forwarded "}},
+		{"another folder, found first", tasks.DedupeInbox, []place{bin, desk}, route.Rule{}, []route.Rule{junk, self}, junk.To, []string{"forwarded ", "skipped loop: the only recipient of"}},
+		{"another folder of the same route", tasks.DedupeInbox, []place{desk, bin}, route.Rule{}, []route.Rule{self}, nil, []string{"skipped loop: the only recipient of", "skipped loop: the only recipient of"}},
+		{"it was to be forwarded when it was found", tasks.DedupeAll, []place{desk, sales}, forward, []route.Rule{self}, self.To, []string{"skipped loop: the only recipient of", "forwarded "}},
 		{"the others were refused", tasks.DedupeAll, []place{desk, sales}, route.Rule{}, []route.Rule{refused}, self.To, []string{"dead ", "dead "}},
 	}
 	for _, tt := range tests {

@@ -51,7 +51,7 @@ func TestOwnAddressAlone(t *testing.T) {
 	msgs := mails(1)
 	r.put("INBOX", msgs...)
 	r.want(r.run(), Counters{Registered: 1, Skipped: 1})
-	r.wantTask(tasks.Skipped, `loop: own address: route "self" has no other recipient; Desk@firm.example is left out: `)
+	r.wantTask(tasks.Skipped, `loop: the only recipient of route "self" is the inbox's own address, Desk@firm.example; `)
 	r.wantArrived()
 	rule.OwnAddress = route.ForwardOwnAddress
 	r.routes(rule)
@@ -189,7 +189,7 @@ func TestOwnAddressOfNotices(t *testing.T) {
 	previewed := previews{why: map[string]string{}}
 	r.Config.DryRun, r.Observer = true, &previewed
 	r.run()
-	const why = `loop: own address: route "self" has no other recipient; `
+	const why = `loop: the only recipient of route "self" is the inbox's own address, `
 	if got := previewed.why["message 1"]; len(previewed.why) != 1 || !strings.HasPrefix(got, why) {
 		t.Errorf("a dry run previews %q, want only that message 1 is not forwarded: %s", previewed.why, why)
 	}

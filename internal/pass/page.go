@@ -97,7 +97,7 @@ func (s *scanner) withListed(ctx context.Context, f *folder, uids []uint32, meta
 	if len(at) == len(uids) {
 		return metas, nil, nil
 	}
-	again, err := s.session.listAnew(ctx, f, uids[0], uids[len(uids)-1])
+	again, err := s.session.listAgain(ctx, f, uids[0], uids[len(uids)-1])
 	if err != nil {
 		return nil, nil, err
 	}

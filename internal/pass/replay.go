@@ -71,7 +71,7 @@ const replayPage = 200
 func newReplayer(v visit, opts ReplayOptions) *replayer {
 	a := &replayer{visit: v, opts: opts, found: InboxReplay{Email: v.in.Address}, bad: map[string]error{}}
 	if !v.in.Active && !opts.Named {
-		a.shut = fmt.Errorf("its inbox is disabled; name it with --inbox %s", text.Arg(v.in.Address))
+		a.shut = fmt.Errorf("the inbox is disabled; name it with --inbox %s", text.Arg(v.in.Address))
 	}
 	return a
 }

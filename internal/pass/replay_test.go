@@ -217,8 +217,8 @@ two: all to [team@firm.example] the UIDVALIDITY of its folder has changed since 
 		},
 		{
 			"disabled", (*rig).disable,
-			`one: all to [team@firm.example] its inbox is disabled; name it with --inbox desk@firm.example
-two: all to [team@firm.example] its inbox is disabled; name it with --inbox desk@firm.example`, true,
+			`one: all to [team@firm.example] the inbox is disabled; name it with --inbox desk@firm.example
+two: all to [team@firm.example] the inbox is disabled; name it with --inbox desk@firm.example`, true,
 			ReplayCounts{NotCompared: 2},
 		},
 	}
@@ -247,7 +247,7 @@ func (noFolder) Select(context.Context, string) (imapsrc.Folder, error) {
 // TestReplayOfDisabled: the address in the flag is quoted for a shell.
 func TestReplayOfDisabled(t *testing.T) {
 	a := newReplayer(visit{in: inbox.Inbox{Address: "o'brien@firm.example"}}, ReplayOptions{})
-	if got, want := fmt.Sprint(a.shut), `its inbox is disabled; name it with --inbox 'o'\''brien@firm.example'`; got != want {
+	if got, want := fmt.Sprint(a.shut), `the inbox is disabled; name it with --inbox 'o'\''brien@firm.example'`; got != want {
 		t.Errorf("the reason is %q, want %q", got, want)
 	}
 }

@@ -18,7 +18,7 @@ const (
 const (
 	ByRoute      = "by_route:"
 	ByAutomated  = "automated:"
-	ByOwnAddress = "loop: own address:"
+	ByOwnAddress = "loop: the only recipient of"
 )
 
 // automated says why a message counts as sent by a program. It is empty for other messages, and if

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,7 +122,8 @@ func checkMade(made, template string, captured map[string]string) error {
 	if strings.HasPrefix(made, "-") && !strings.HasPrefix(template, "-") {
 		return errors.New("what is captured may not make it begin with a dash")
 	}
-	return address.Check(made)
+	err := address.Check(made)
+	return cmp.Or(errors.Unwrap(err), err) // without the address, which the caller names
 }
 
 // priority is the priority of a rule that matched. If what was captured is none, it is normal, and

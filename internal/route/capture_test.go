@@ -58,7 +58,7 @@ func TestCaptures(t *testing.T) {
 		},
 		{
 			"nothing", subject(`/client(?: (?P<c>\w+))?/`), "${c}@x.example", "Subject: client",
-			`to[0] ("${c}@x.example") becomes "@x.example", which is not an address`,
+			`to[0] ("${c}@x.example") becomes "@x.example", which is not an address: the part before the @ is invalid`,
 		},
 		{"two addresses", word, "${c}@x.example", "Subject: client a@b.example,c", "not ','"},
 		{"another domain", word, "${c}@x.example", "Subject: client a@b.example", "is not an address"},

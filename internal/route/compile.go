@@ -135,7 +135,7 @@ func (c *compiler) fields(m Match, s scope) []condition {
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Header)) {
 		if !isFieldName(name) {
-			c.failIn(s, "header."+name, "is no name of a header field; it is written like X-Spam-Flag, without a colon")
+			c.failIn(s, "header."+name, "is not the name of a header field; write it like X-Spam-Flag, without a colon")
 		}
 		want := m.Header[name]
 		if want == nil {

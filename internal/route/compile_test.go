@@ -98,7 +98,7 @@ func TestCompileErrors(t *testing.T) {
 		{
 			"field name",
 			Rule{Name: "r", To: to, Match: Match{Header: map[string][]string{"X A:": {"b"}}}},
-			"match.header.X A:: is no name",
+			"match.header.X A:: is not the name",
 		},
 		{"no size", Rule{Name: "r", To: to, Match: Match{Larger: 9, Smaller: 10}}, "match.smaller: matches nothing: it has to be above larger"},
 		{"negative size", Rule{Name: "r", To: to, Match: Match{Larger: -1}}, "match.larger: has to be above 0"},

@@ -311,7 +311,7 @@ func TestUndecided(t *testing.T) {
 			"not is undecided: one of its conditions is",
 		},
 		{"found before that", Match{Body: []string{"seen"}}, broken, true, "matched"},
-		{"found, negated", Match{Not: &Match{Body: []string{"seen"}}}, broken, false, "not failed"},
+		{"found, negated", Match{Not: &Match{Body: []string{"seen"}}}, broken, false, "not: failed"},
 		{
 			"beside what fails, negated",
 			Match{Not: &Match{Body: []string{"hidden"}, Subject: []string{"x"}}},

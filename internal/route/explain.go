@@ -77,16 +77,13 @@ func (c Check) String() string {
 	case c.On != "":
 		return fmt.Sprintf("%s contains %s, matched by %s", c.Key, quote(c.On), quote(c.By))
 	case len(c.Of) > 0:
-		return fmt.Sprintf("%s %s", c.Key, c.Is)
+		return fmt.Sprintf("%s: %s", c.Key, c.Is)
 	}
-	return fmt.Sprintf("%s is %s, wanted %s", c.Key, gotOf(c.Got), quoteAll(c.Want, " or "))
-}
-
-func gotOf(got []string) string {
-	if len(got) == 0 {
-		return "nothing"
+	want := quoteAll(c.Want, " or ")
+	if len(c.Got) == 0 {
+		return fmt.Sprintf("%s is missing; wanted %s", c.Key, want)
 	}
-	return quoteAll(got, ", ")
+	return fmt.Sprintf("%s is %s, wanted %s", c.Key, quoteAll(c.Got, ", "), want)
 }
 
 func quoteAll(list []string, sep string) string {

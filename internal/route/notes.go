@@ -31,8 +31,12 @@ func (t *Table) Notes() []string {
 	if len(names) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("no message reaches %s, because %s before takes every message; move %[2]s to the end, or add continue: true to it",
-		strings.Join(names, ", "), taker)}
+	which, before := "the route", "it"
+	if len(names) > 1 {
+		which, before = "the routes", "them"
+	}
+	return []string{fmt.Sprintf("no message reaches %s %s, because the route %q before %s takes every message; "+
+		"move %[3]q to the end, or add continue: true to it", which, quoteAll(names, ", "), taker, before)}
 }
 
 // InboxNotes are remarks on routes that have the inbox's own address as a recipient. The relay may

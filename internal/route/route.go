@@ -194,7 +194,8 @@ func (d *Decision) take(r result, byProgram string, seen map[string]bool) (why s
 	}
 	if len(r.to) == 0 {
 		d.Loop = true
-		return fmt.Sprintf("%s route %q has no other recipient", ByOwnAddress, r.Name)
+		return fmt.Sprintf("%s route %q is the inbox's own address, %s; if that is another mailbox at the relay, set own_address: forward",
+			ByOwnAddress, r.Name, r.leftOut)
 	}
 	return ""
 }
@@ -207,7 +208,7 @@ func (d Decision) reason(skipped, mayMatch string) string {
 	case d.Skip:
 		why = skipped
 	}
-	if d.LeftOut != "" {
+	if d.LeftOut != "" && !d.Loop {
 		why += "; " + d.Note()
 	}
 	return why

@@ -289,7 +289,7 @@ func TestExplain(t *testing.T) {
 	m := mailOf(t, "Subject: =?utf-8?Q?caf=C3=A9?=\nX-A: 1\nX-A: 2\n\n")
 	m.Size = 1000
 	want := `  subject: no match: subject is "café", wanted "lunch" or "/dinner/"
-  cc: no match: cc is nothing, wanted "a@*"
+  cc: no match: cc is missing; wanted "a@*"
   header: no match: header.X-A is "1", "2", wanted "b"
   large: no match: larger is "1KB", wanted "more than 1MiB"
   attachment: no match: has_attachment is "false", wanted "true"

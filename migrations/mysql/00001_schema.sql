@@ -303,7 +303,7 @@ CREATE TABLE IF NOT EXISTS monitored_outbox (
 -- Destinations of events that failed lately. Times are microseconds since 1970 by the database's clock.
 CREATE TABLE IF NOT EXISTS monitored_destinations (
     name       VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY,
-    target     VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- a digest of where it is: another one begins anew
+    target     VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, -- a digest of where it is: another target starts again without failures
     failures   INT         NOT NULL, -- in a row
     retry_at   BIGINT      NOT NULL, -- nothing is tried before
     gone       TINYINT     NOT NULL, -- 1: it wants no more events

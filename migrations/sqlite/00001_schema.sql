@@ -301,7 +301,7 @@ CREATE INDEX monitored_outbox_ended ON monitored_outbox (finished_at) WHERE fini
 -- Destinations of events that failed lately. Times are microseconds since 1970 by the database's clock.
 CREATE TABLE monitored_destinations (
     name       TEXT    NOT NULL PRIMARY KEY,
-    target     TEXT    NOT NULL, -- a digest of where it is: another one begins anew
+    target     TEXT    NOT NULL, -- a digest of where it is: another target starts again without failures
     failures   INTEGER NOT NULL, -- in a row
     retry_at   INTEGER NOT NULL, -- nothing is tried before
     gone       INTEGER NOT NULL, -- 1: it wants no more events

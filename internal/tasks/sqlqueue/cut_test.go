@@ -125,7 +125,7 @@ func TestAnswerLost(t *testing.T) {
 // example is an inbox with a queue that loses its connection, and one that does not.
 type example struct {
 	t             *testing.T
-	lossy, sound  *Queue
+	lossy, intact *Queue
 	inbox, folder int64
 	n             int64 // the command whose answer was lost
 }
@@ -134,7 +134,7 @@ var examples atomic.Int64
 
 func newExample(t *testing.T, r registry, lossy *Queue) *example {
 	t.Helper()
-	e := &example{t: t, lossy: lossy, sound: New(r.DB)}
+	e := &example{t: t, lossy: lossy, intact: New(r.DB)}
 	e.inbox = r.inbox(t, fmt.Sprintf("lost%d@example.com", examples.Add(1)))
 	e.folder = r.folder(t, e.inbox, "INBOX", 1)
 	return e
@@ -153,7 +153,7 @@ func (e *example) want(n int) tasks.Want {
 
 func (e *example) register() {
 	e.t.Helper()
-	if _, err := e.sound.Register(e.t.Context(), e.page()); err != nil {
+	if _, err := e.intact.Register(e.t.Context(), e.page()); err != nil {
 		e.t.Fatal(err)
 	}
 }
@@ -161,7 +161,7 @@ func (e *example) register() {
 func (e *example) claim() tasks.Claim {
 	e.t.Helper()
 	e.register()
-	claims, err := e.sound.Receive(e.t.Context(), e.want(1))
+	claims, err := e.intact.Receive(e.t.Context(), e.want(1))
 	if err != nil || len(claims) != 1 {
 		e.t.Fatalf("claimed %d, %v; want 1", len(claims), err)
 	}
@@ -171,12 +171,12 @@ func (e *example) claim() tasks.Claim {
 // proves checks a task's status, its attempts and its trail.
 func (e *example) proves(id int64, status tasks.Status, attempts int, trail ...string) {
 	e.t.Helper()
-	got, err := e.sound.Get(e.t.Context(), id)
+	got, err := e.intact.Get(e.t.Context(), id)
 	if err != nil || got.Status != status || got.Attempts != attempts || got.LostLeases != 0 {
 		e.t.Errorf("the answer to command %d was lost: %s, %d attempts, %d lost leases, %v; want %s, %d, 0",
 			e.n, got.Status, got.Attempts, got.LostLeases, err, status, attempts)
 	}
-	events, err := e.sound.Events(e.t.Context(), id)
+	events, err := e.intact.Events(e.t.Context(), id)
 	if err != nil || len(events) != len(trail) {
 		e.t.Errorf("the answer to command %d was lost: events %+v, %v; want %q", e.n, events, err, trail)
 	}
@@ -186,7 +186,7 @@ func (e *example) proves(id int64, status tasks.Status, attempts int, trail ...s
 func (e *example) owns(id int64, want ...string) {
 	e.t.Helper()
 	var got []string
-	err := e.sound.db.View(e.t.Context(), func(tx *gorm.DB) error {
+	err := e.intact.db.View(e.t.Context(), func(tx *gorm.DB) error {
 		return tx.Raw("SELECT recipient FROM monitored_emails_once WHERE task_id = ? ORDER BY recipient", id).Scan(&got).Error
 	})
 	if err != nil || !slices.Equal(got, want) {
@@ -199,7 +199,7 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 		var regs []tasks.Registration
 		op := func() (err error) { regs, err = e.lossy.Register(e.t.Context(), e.page()); return err }
 		return op, func() {
-			claims, err := e.sound.Receive(e.t.Context(), e.want(10))
+			claims, err := e.intact.Receive(e.t.Context(), e.want(10))
 			if err != nil || len(claims) != 2 || len(regs) != 2 || claims[0].Task.ID != regs[0].TaskID || claims[1].Task.ID != regs[1].TaskID {
 				e.t.Errorf("the answer to command %d was lost: registered %v, claimed %d, %v; want both, once", e.n, regs, len(claims), err)
 			}
@@ -207,7 +207,7 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 	},
 	"baseline": func(e *example) (func() error, func()) {
 		return func() error { return e.lossy.Baseline(e.t.Context(), e.page()) }, func() {
-			unseen, err := e.sound.Unseen(e.t.Context(), e.folder, 1, uidsOf(e.page().Entries))
+			unseen, err := e.intact.Unseen(e.t.Context(), e.folder, 1, uidsOf(e.page().Entries))
 			if err != nil || len(unseen) != 0 {
 				e.t.Errorf("the answer to command %d was lost: unseen %v, %v; want none", e.n, unseen, err)
 			}
@@ -218,11 +218,11 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 		var claims []tasks.Claim
 		op := func() (err error) { claims, err = e.lossy.Receive(e.t.Context(), e.want(1)); return err }
 		return op, func() {
-			others, err := e.sound.Receive(e.t.Context(), e.want(10))
+			others, err := e.intact.Receive(e.t.Context(), e.want(10))
 			if err != nil || len(claims) != 1 || len(others) != 1 {
 				e.t.Fatalf("the answer to command %d was lost: claimed %d, left %d, %v; want 1 and 1", e.n, len(claims), len(others), err)
 			}
-			if err := e.sound.Finish(e.t.Context(), claims[0].Receipt, tasks.Result{Status: tasks.Forwarded}); err != nil {
+			if err := e.intact.Finish(e.t.Context(), claims[0].Receipt, tasks.Result{Status: tasks.Forwarded}); err != nil {
 				e.t.Errorf("the answer to command %d was lost: finish: %v", e.n, err)
 			}
 			e.proves(claims[0].Task.ID, tasks.Forwarded, 1)
@@ -249,7 +249,7 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 		}, func() { e.proves(c.Task.ID, tasks.InProgress, 1) }
 	},
 	"sending what was offered": func(e *example) (func() error, func()) {
-		regs, err := e.sound.Register(e.t.Context(), e.page())
+		regs, err := e.intact.Register(e.t.Context(), e.page())
 		if err != nil || regs[0].Task == nil {
 			e.t.Fatalf("%v; want that it can be offered", err)
 		}
@@ -284,7 +284,7 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 		}
 		return op, func() {
 			e.proves(c.Task.ID, tasks.InProgress, 1, "left_out")
-			got, err := e.sound.Get(e.t.Context(), c.Task.ID)
+			got, err := e.intact.Get(e.t.Context(), c.Task.ID)
 			if err != nil || got.Route != "court" || got.Revision != "r2" || len(ds) != 1 || !slices.Equal(got.Deliveries, ds) {
 				e.t.Errorf("the answer to command %d was lost: it goes by %q to %v, %v; want court and %v", e.n, got.Route, got.Deliveries, err, ds)
 			}
@@ -309,7 +309,7 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 	},
 	"skip": func(e *example) (func() error, func()) {
 		c := e.claim()
-		if err := e.sound.Release(e.t.Context(), c, "", 0, nil); err != nil {
+		if err := e.intact.Release(e.t.Context(), c, "", 0, nil); err != nil {
 			e.t.Fatal(err)
 		}
 		op := func() error { _, err := e.lossy.Skip(e.t.Context(), "ann", c.Task.ID); return err }
@@ -322,7 +322,7 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 		c := e.claim()
 		return func() error { return e.lossy.Disable(e.t.Context(), "ann", e.inbox) }, func() {
 			e.proves(c.Task.ID, tasks.Received, 0, "released")
-			if claims, err := e.sound.Receive(e.t.Context(), e.want(10)); err != nil || len(claims) != 0 {
+			if claims, err := e.intact.Receive(e.t.Context(), e.want(10)); err != nil || len(claims) != 0 {
 				e.t.Errorf("the answer to command %d was lost: claimed %d, %v; want none of a disabled inbox", e.n, len(claims), err)
 			}
 		}
@@ -332,18 +332,18 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 		return func() error { return e.lossy.Remove(e.t.Context(), "ann", e.inbox) }, func() {
 			var left int
 			newest := "SELECT COUNT(*) FROM monitored_emails_events WHERE event = 'released' AND task_id = ?"
-			err := e.sound.db.View(e.t.Context(), func(tx *gorm.DB) error { return tx.Raw(newest, c.Task.ID).Scan(&left).Error })
+			err := e.intact.db.View(e.t.Context(), func(tx *gorm.DB) error { return tx.Raw(newest, c.Task.ID).Scan(&left).Error })
 			if err != nil || left != 1 {
 				e.t.Errorf("the answer to command %d was lost: the claim was taken away %d times, %v; want once", e.n, left, err)
 			}
-			if _, err := e.sound.Get(e.t.Context(), c.Task.ID); !errors.Is(err, tasks.ErrNotFound) {
+			if _, err := e.intact.Get(e.t.Context(), c.Task.ID); !errors.Is(err, tasks.ErrNotFound) {
 				e.t.Errorf("the answer to command %d was lost: the task is there (%v), want it gone with its inbox", e.n, err)
 			}
 		}
 	},
 	"requeue": func(e *example) (func() error, func()) {
 		c := e.claim()
-		if err := e.sound.Finish(e.t.Context(), c.Receipt, tasks.Result{Status: tasks.Dead}); err != nil {
+		if err := e.intact.Finish(e.t.Context(), c.Receipt, tasks.Result{Status: tasks.Dead}); err != nil {
 			e.t.Fatal(err)
 		}
 		op := func() error { _, err := e.lossy.Requeue(e.t.Context(), "ann", c.Task.ID); return err }
