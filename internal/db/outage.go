@@ -7,7 +7,9 @@ import (
 )
 
 const (
-	stoppedPatience = 2 * time.Second // with an outage after StopWaiting: enough to connect again
+	// stoppedPatience is for an outage after StopWaiting: enough to connect again, and longer than
+	// another process of postrider holds an SQLite file.
+	stoppedPatience = 5 * time.Second
 	probeFor        = 2 * time.Second // how long a probe may take
 	probeEvery      = time.Second     // pause between two probes
 )
@@ -30,7 +32,7 @@ type outages struct {
 
 // StopWaiting ends all waiting for a database that is gone, now and from now on: call it when a
 // signal asks the process to end. A statement that runs is not interrupted, a connection that
-// breaks is still replaced within 2 s, and deadlocks are still tried again.
+// breaks is still replaced within 5 s, and deadlocks are still tried again.
 func (db *DB) StopWaiting() { db.outage.stop.Do(func() { close(db.outage.stopped) }) }
 
 func (o *outages) isStopped() bool {
