@@ -55,8 +55,8 @@ func (s *services) activeInboxes(ctx context.Context) ([]inbox.Inbox, error) {
 	return s.inboxes.List(ctx, true)
 }
 
-// afterTimeout is how long the actions on the servers may take once --timeout has ended a pass. Passes
-// that always use it up would never do any otherwise.
+// afterTimeout is how long the actions on the servers may take once --timeout has ended a pass.
+// Passes that always use it up would never do any otherwise.
 const afterTimeout = 30 * time.Second
 
 // actAfter is act at the end of a pass.
@@ -100,8 +100,8 @@ func (s *services) actOn(ctx context.Context) (stop func()) {
 	}
 }
 
-// thenDeleted says of a message that a run would forward, or that no route matches, that it would be
-// deleted afterwards.
+// thenDeleted says of a message that a run would forward, or that no route matches, that it would
+// be deleted afterwards.
 func (a *app) thenDeleted(ctx context.Context, s *services) (func(w *pass.Would) string, error) {
 	configured, err := s.after()
 	if err != nil || configured == nil {

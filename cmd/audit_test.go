@@ -27,8 +27,8 @@ func forget(ts *testscript.TestScript, _ bool, args []string) {
 	}))
 }
 
-// audited ADDR WANT: what is stored of the inbox's last audit: messages, accounted for, not accounted
-// for, clean, findings.
+// audited ADDR WANT: what is stored of the inbox's last audit: messages, accounted for, not
+// accounted for, clean, findings.
 func audited(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
 	d, err := db.Open(ctx, db.Config{Driver: db.SQLite, Path: ts.MkAbs("postrider.db")})

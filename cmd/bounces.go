@@ -55,8 +55,9 @@ func bounceInbox(cfg *config.Config, active []inbox.Inbox) error {
 	return fmt.Errorf("there is no active inbox %s, so bounces are not read (bounces.inbox): `postrider inbox add %[2]s`, or `postrider inbox enable %[2]s`", want, text.Arg(want))
 }
 
-// withBounces adds a row for a bounce inbox that was removed or disabled. A run prints it like that of
-// an inbox that cannot be read. There is no failure notice: such an inbox has no scans that fail.
+// withBounces adds a row for a bounce inbox that was removed or disabled. A run prints it like that
+// of an inbox that cannot be read. There is no failure notice: such an inbox has no scans that
+// fail.
 func (s *services) withBounces(ctx context.Context, rows []pass.InboxReport, active []inbox.Inbox, quiet bool) []pass.InboxReport {
 	err := bounceInbox(s.cfg, active)
 	if err == nil {

@@ -244,8 +244,8 @@ func activate(all int) string {
 }
 
 // checkInboxes logs in to several inboxes at once, but not to more than one server accepts, and not
-// to the rest of a server that cannot be reached. active are all active inboxes, also those that are
-// not checked.
+// to the rest of a server that cannot be reached. active are all active inboxes, also those that
+// are not checked.
 func (s *services) checkInboxes(ctx context.Context, boxes, active []inbox.Inbox) ([]finding, error) {
 	d, err := s.dialer()
 	if err != nil {

@@ -25,8 +25,8 @@ func (a *app) checkColor() error {
 	return usage(fmt.Errorf("--color is %q; use auto, always or never", a.color))
 }
 
-// colors reports whether standard output gets colours. With auto a terminal does that can show them,
-// unless NO_COLOR is set (https://no-color.org).
+// colors reports whether standard output gets colours. With auto a terminal does that can show
+// them, unless NO_COLOR is set (https://no-color.org).
 func (a *app) colors() bool {
 	if a.color != colorAuto {
 		return a.color == colorAlways

@@ -11,8 +11,8 @@ import (
 	"postrider/internal/testserver/memimap"
 )
 
-// TestCommandIsAskedAgain: once the server has refused what a program printed, the next login in the
-// same process asks the program again.
+// TestCommandIsAskedAgain: once the server has refused what a program printed, the next login in
+// the same process asks the program again.
 func TestCommandIsAskedAgain(t *testing.T) {
 	imap, err := memimap.Start(memimap.Options{})
 	if err != nil {

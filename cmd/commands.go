@@ -102,8 +102,8 @@ func parseAge(flag, s string) (time.Duration, error) {
 	return d, nil
 }
 
-// parseSince reads since when: a duration before now, or a day, which begins at midnight in the zone of
-// now. It is more than 0.
+// parseSince reads since when: a duration before now, or a day, which begins at midnight in the
+// zone of now. It is more than 0.
 func parseSince(s string, now time.Time) (time.Duration, error) {
 	d, err := config.Duration(s)
 	if day, notADay := time.Parse(time.DateOnly, s); notADay == nil {
@@ -125,7 +125,8 @@ func (a *app) with(ctx context.Context, f func(*services) error) error {
 	return f(s)
 }
 
-// withNew is like with, but creates an SQLite file that is missing: for commands that may be the first.
+// withNew is like with, but creates an SQLite file that is missing: for commands that may be the
+// first.
 func (a *app) withNew(ctx context.Context, f func(*services) error) error {
 	s, err := a.openBy(ctx, db.Open)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"postrider/internal/forward"
 )
 
-// nameServer is a resolver that asks dns.server. A *net.Resolver names a server of the system in its
-// errors instead.
+// nameServer is a resolver that asks dns.server. A *net.Resolver names a server of the system in
+// its errors instead.
 type nameServer struct {
 	*net.Resolver
 	address string // empty for those of the system

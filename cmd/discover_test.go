@@ -69,8 +69,8 @@ func webServer(t *testing.T, serve http.HandlerFunc) map[string]string {
 	}
 }
 
-// secureServer is an HTTPS server, and the file of its certificate, which is for example.com and the
-// names below it.
+// secureServer is an HTTPS server, and the file of its certificate, which is for example.com and
+// the names below it.
 func secureServer(t *testing.T, serve http.Handler) (address, trust string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(serve)

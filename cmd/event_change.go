@@ -161,7 +161,8 @@ func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, id
 	return outcome(named-min(named, changed), named)
 }
 
-// fit returns those of the events whose state the command may change, and prints why not the others.
+// fit returns those of the events whose state the command may change, and prints why not the
+// others.
 func (a *app) fit(ctx context.Context, s *services, how eventChange, ids []int64) (out []int64, _ error) {
 	for _, id := range ids {
 		e, err := s.outbox.Get(ctx, id)

@@ -90,8 +90,8 @@ func (s *services) eventSource() string {
 	return (&url.URL{Scheme: "postrider", Host: host}).String()
 }
 
-// publish hands events to their destinations until stop is called; with drain, stop waits for those of
-// this process.
+// publish hands events to their destinations until stop is called; with drain, stop waits for those
+// of this process.
 func (s *services) publish(ctx context.Context) (stop func(drain bool), _ error) {
 	d, closeAll, err := s.dispatcher()
 	if err != nil {

@@ -25,7 +25,8 @@ func TestPrintStandings(t *testing.T) {
 	}
 }
 
-// TestEventSource: the source is a URI whatever the domain of forward.from, or the host of the relay.
+// TestEventSource: the source is a URI whatever the domain of forward.from, or the host of the
+// relay.
 func TestEventSource(t *testing.T) {
 	for _, tt := range []struct{ from, relay, want string }{
 		{"Forwarder <forwarder@firm.example>", "mail.example", "postrider://firm.example"},

@@ -22,8 +22,8 @@ func mayBeEmpty(c *cobra.Command, flags ...string) {
 	}
 }
 
-// noEmptyFlags refuses flags that were given without a value. Otherwise a variable that a script has
-// not set would select everything, or change what the user did not mean.
+// noEmptyFlags refuses flags that were given without a value. Otherwise a variable that a script
+// has not set would select everything, or change what the user did not mean.
 func noEmptyFlags(c *cobra.Command) (err error) {
 	c.Flags().Visit(func(f *pflag.Flag) {
 		if _, allowed := f.Annotations[clears]; err != nil || allowed || !isEmpty(f.Value) {

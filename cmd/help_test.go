@@ -17,8 +17,8 @@ var namedType = regexp.MustCompile(`--[a-z-]+ (string|strings|stringArray|string
 // exitTable is the begin of what says what the exit codes mean.
 var exitTable = regexp.MustCompile(`(?m)^Exit codes?( \d+)?:`)
 
-// TestHelp: the help of every command fits 80 columns (but for cobra's own of completion), and names the exit codes and the
-// values of flags.
+// TestHelp: the help of every command fits 80 columns (but for cobra's own of completion), and
+// names the exit codes and the values of flags.
 func TestHelp(t *testing.T) {
 	var all func(c *cobra.Command) [][]string
 	all = func(c *cobra.Command) [][]string {

@@ -213,8 +213,8 @@ func (s *draft) askHost(ctx context.Context, from address.Address) error {
 	return nil
 }
 
-// portOf takes the port from HOST:PORT, as guides of providers write it. Port 465 is for TLS from the
-// first octet (RFC 8314 3.3).
+// portOf takes the port from HOST:PORT, as guides of providers write it. Port 465 is for TLS from
+// the first octet (RFC 8314 3.3).
 func portOf(f config.First) config.First {
 	if host, text, err := net.SplitHostPort(f.Host); err == nil && f.Port == 0 {
 		if port, err := strconv.Atoi(text); err == nil && port > 0 {

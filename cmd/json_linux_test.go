@@ -148,8 +148,8 @@ VALUES ('gone@other.example', 1, 5, '550 no', 1, NULL), ('back@other.example', 1
 	}
 }
 
-// TestJSONIsDocumented: what each command prints with --json is what docs/json.md says, path by path
-// and type by type; and each path that is documented without "if" is printed.
+// TestJSONIsDocumented: what each command prints with --json is what docs/json.md says, path by
+// path and type by type; and each path that is documented without "if" is printed.
 func TestJSONIsDocumented(t *testing.T) {
 	docs := documented(t)
 	seen := map[string]map[string]map[string]bool{}

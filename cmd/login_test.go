@@ -78,8 +78,8 @@ func TestLoginsThatFail(t *testing.T) {
 	}
 }
 
-// TestTokenForAll: inboxes that are not stored yet use the one token of an application that acts for
-// itself, too.
+// TestTokenForAll: inboxes that are not stored yet use the one token of an application that acts
+// for itself, too.
 func TestTokenForAll(t *testing.T) {
 	var asked atomic.Int32
 	file := withFakeProvider(t, http.NotFound, func(w http.ResponseWriter, _ *http.Request) {

@@ -16,8 +16,8 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// TestCertificates: a pass notes until when the certificates of the IMAP server and of the relay are
-// valid.
+// TestCertificates: a pass notes until when the certificates of the IMAP server and of the relay
+// are valid.
 func TestCertificates(t *testing.T) {
 	pair, _, err := testserver.Certificate()
 	if err != nil {

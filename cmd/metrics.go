@@ -42,8 +42,8 @@ func (s *services) metricsOptions() metrics.Options {
 	return metrics.Options{Labels: s.cfg.Metrics.Labels, Version: version()}
 }
 
-// checkTextFile fails before a pass begins if there is no directory for its metrics. Mail does not wait for
-// anything else that keeps them from being written.
+// checkTextFile fails before a pass begins if there is no directory for its metrics. Mail does not
+// wait for anything else that keeps them from being written.
 func checkTextFile(cfg *config.Config) error {
 	if cfg.Metrics.TextFile == "" {
 		return nil

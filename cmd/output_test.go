@@ -9,8 +9,8 @@ import (
 	"postrider/internal/pass"
 )
 
-// TestReportTableNote is an inbox that failed, one that another run with a nasty name scans, and one
-// whose server other inboxes could not reach. The log has the error; the row has where it is.
+// TestReportTableNote is an inbox that failed, one that another run with a nasty name scans, and
+// one whose server other inboxes could not reach. The log has the error; the row has where it is.
 func TestReportTableNote(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{out: &out}
@@ -29,7 +29,8 @@ func TestReportTableNote(t *testing.T) {
 	}
 }
 
-// TestJSONControls: no control by a stranger reaches a terminal in JSON, and the text stays the same.
+// TestJSONControls: no control by a stranger reaches a terminal in JSON, and the text stays the
+// same.
 func TestJSONControls(t *testing.T) {
 	const odd = "<a\x7f\u0080\u0085\u009b31m\u009f\x1b\u00a0é@b.example>"
 	var out bytes.Buffer

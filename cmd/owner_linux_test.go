@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestFilesOfRoot: what root's commands create belongs to the user of the service, who owns the directory.
+// TestFilesOfRoot: what root's commands create belongs to the user of the service, who owns the
+// directory.
 func TestFilesOfRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")

@@ -8,8 +8,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// TestDryRunOfSuspended: a message is not deleted on the server while one of its recipients does not
-// get it.
+// TestDryRunOfSuspended: a message is not deleted on the server while one of its recipients does
+// not get it.
 func TestDryRunOfSuspended(t *testing.T) {
 	for status, deleted := range map[tasks.DeliveryStatus]bool{tasks.Pending: true, tasks.Failed: false} {
 		var out strings.Builder

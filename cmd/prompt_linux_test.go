@@ -46,8 +46,8 @@ func openPTY() (tty, person *os.File, err error) {
 	return tty, person, err
 }
 
-// atPTY is the program "terminal" of scripts. It runs another one whose standard output is a terminal, and
-// prints all of what that shows.
+// atPTY is the program "terminal" of scripts. It runs another one whose standard output is a
+// terminal, and prints all of what that shows.
 func atPTY(args []string) int {
 	tty, person, err := openPTY()
 	if err != nil {

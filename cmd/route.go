@@ -194,8 +194,8 @@ func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) e
 	return err
 }
 
-// showMessage prints a message octet for octet, with the line end at the end that the relay gets, or
-// to a terminal only what cannot change the terminal.
+// showMessage prints a message octet for octet, with the line end at the end that the relay gets,
+// or to a terminal only what cannot change the terminal.
 func (a *app) showMessage(content io.Reader) error {
 	var last lastOctet
 	content = io.TeeReader(content, &last)

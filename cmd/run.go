@@ -171,7 +171,8 @@ func (a *app) preview(ctx context.Context, s *services, p *pass.Pass, boxes []in
 	return report, err
 }
 
-// passOver is the pass itself. A bounce inbox that is not read is a fault of a pass over all inboxes.
+// passOver is the pass itself. A bounce inbox that is not read is a fault of a pass over all
+// inboxes.
 func (s *services) passOver(ctx context.Context, p *pass.Pass, boxes []inbox.Inbox, opts runOptions) passReport {
 	report := passReport{Report: p.Run(ctx, boxes)}
 	if opts.chosen.Empty() {
@@ -222,8 +223,8 @@ type passReport struct {
 	unknown error // why Alerts are not known
 }
 
-// printReport prints JSON when asked to, and a table on a terminal. Elsewhere sayChanges prints what
-// needs attention: cron mails it.
+// printReport prints JSON when asked to, and a table on a terminal. Elsewhere sayChanges prints
+// what needs attention: cron mails it.
 func (a *app) printReport(r passReport, watch *observer, opts runOptions) error {
 	switch {
 	case opts.dryRun && opts.json:

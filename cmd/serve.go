@@ -176,8 +176,8 @@ func (s *services) page(access *web.Access, broken func() bool) (page *web.Serve
 	}, nil
 }
 
-// audit audits one inbox, as the command does. It needs no routes and no relay, so an error in their
-// configuration does not prevent it.
+// audit audits one inbox, as the command does. It needs no routes and no relay, so an error in
+// their configuration does not prevent it.
 func (s *services) audit(ctx context.Context, in inbox.Inbox, who string) {
 	p := &pass.Pass{
 		Config: s.passConfig(false), Inboxes: s.inboxes, Queue: s.queue, Now: time.Now, Log: s.log, Observer: silent{},

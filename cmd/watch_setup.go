@@ -30,7 +30,8 @@ type watchLoader struct {
 }
 
 // load reads the configuration. When another file is in the place of the SQLite file, it ends the
-// process: if that were opened while the old one is open, SQLite would apply the log of the old one to it.
+// process: if that were opened while the old one is open, SQLite would apply the log of the old one
+// to it.
 func (l *watchLoader) load(ctx context.Context) (_ *watch.Setup, err error) {
 	if l.last != nil {
 		if err := l.last.services.db.Replaced(); err != nil {
@@ -176,8 +177,8 @@ func (w *watching) failed(in inbox.Inbox, err error) {
 	}
 }
 
-// stale reports whether another file is in the place of the database, or the directory has changed, if
-// the routes use it.
+// stale reports whether another file is in the place of the database, or the directory has changed,
+// if the routes use it.
 func (w *watching) stale(ctx context.Context) (bool, error) {
 	if w.services.db.Replaced() != nil {
 		return true, nil
@@ -201,8 +202,8 @@ func (w *watching) chores(ctx context.Context) {
 	s.tidyEvents(ctx)
 }
 
-// forgetRelay forgets a fault of the relay when nothing waits, not even for the end of a pause or of
-// a claim: another process has delivered what waited, or an operator has ended it.
+// forgetRelay forgets a fault of the relay when nothing waits, not even for the end of a pause or
+// of a claim: another process has delivered what waited, or an operator has ended it.
 func (w *watching) forgetRelay(ctx context.Context, boxes []inbox.Inbox) {
 	if w.process.RelayFault() == nil {
 		return

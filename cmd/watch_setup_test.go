@@ -69,8 +69,8 @@ func TestImapSettings(t *testing.T) {
 	}
 }
 
-// TestOneConfigurationAtATime: once the configuration is read again, nothing is decided by the old one,
-// although that is still busy with a message and an event.
+// TestOneConfigurationAtATime: once the configuration is read again, nothing is decided by the old
+// one, although that is still busy with a message and an event.
 func TestOneConfigurationAtATime(t *testing.T) {
 	arrived, answer := make(chan struct{}, 10), make(chan struct{})
 	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -335,8 +335,8 @@ func policy(cfg *config.Config) tasks.Policy {
 	}
 }
 
-// worker is a name to claim and to lock by, another one at each call. Two workers with the same name
-// would share leases.
+// worker is a name to claim and to lock by, another one at each call. Two workers with the same
+// name would share leases.
 func (s *services) worker() string {
 	return fmt.Sprintf("%s:%d:%s", s.host(), os.Getpid(), rand.Text()[:8])
 }

@@ -265,8 +265,8 @@ func TestMailbox(t *testing.T) {
 	}
 }
 
-// TestUnicodeDomain checks that spellings of a domain are equal, and that domains which a person may
-// take for each other are not.
+// TestUnicodeDomain checks that spellings of a domain are equal, and that domains which a person
+// may take for each other are not.
 func TestUnicodeDomain(t *testing.T) {
 	for in, want := range map[string]string{
 		"X.Example.": "x.example", "*": "*", "*.Example": "*.example", "a_b.example": "a_b.example", "": "",

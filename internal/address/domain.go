@@ -41,8 +41,8 @@ func ToASCII(domain string) (string, error) {
 	return idna.Lookup.ToASCII(domain)
 }
 
-// Mailbox is equal for all spellings of a recipient: only its domain ignores case (RFC 5321 2.4), and
-// may be in Unicode or ASCII. It also accepts text that is not an address.
+// Mailbox is equal for all spellings of a recipient: only its domain ignores case (RFC 5321 2.4),
+// and may be in Unicode or ASCII. It also accepts text that is not an address.
 func Mailbox(s string) string {
 	at := strings.LastIndexByte(s, '@')
 	domain, err := ToASCII(s[at+1:])
@@ -52,12 +52,12 @@ func Mailbox(s string) string {
 	return s[:at+1] + strings.ToLower(domain)
 }
 
-// shown maps domains as idna.Lookup does, and leaves alone what only globs and some hosts have: * ? _
-// and dashes in odd places.
+// shown maps domains as idna.Lookup does, and leaves alone what only globs and some hosts have: * ?
+// _ and dashes in odd places.
 var shown = idna.New(idna.MapForLookup(), idna.StrictDomainName(false), idna.CheckHyphens(false))
 
-// UnicodeDomain is equal for all spellings of a domain, or of a glob for domains: in Unicode, in lower
-// case, and without a dot at its end. An A-label that is not valid stays as it is.
+// UnicodeDomain is equal for all spellings of a domain, or of a glob for domains: in Unicode, in
+// lower case, and without a dot at its end. An A-label that is not valid stays as it is.
 func UnicodeDomain(s string) string {
 	lower := strings.TrimSuffix(strings.ToLower(s), ".")
 	if ascii(s) && !strings.Contains(lower, "xn--") {

@@ -40,9 +40,9 @@ func (v *visit) act(ctx context.Context, at place, jobs []*job) {
 	}
 }
 
-// verify refuses the jobs whose message is still in the open folder: to a login without the right to
-// delete, some servers answer OK and do nothing. A message without a size counts as gone: the server
-// does not describe it.
+// verify refuses the jobs whose message is still in the open folder: to a login without the right
+// to delete, some servers answer OK and do nothing. A message without a size counts as gone: the
+// server does not describe it.
 func (v *visit) verify(ctx context.Context, at place, jobs []*job) error {
 	if _, marks := at.action.Flag(); marks || len(jobs) == 0 {
 		return nil

@@ -2,18 +2,18 @@
 // task has ended: mark it, move it, delete it.
 //
 // Actions are outbox entries with the destination outbox.Server. They are claimed with a lease, an
-// inbox at a time, and carried out on a session of their own. Before a message is changed, the inbox
-// is looked up once more, because it may have been disabled, or deleting may no longer be allowed, and
-// the message is compared with the registry: its folder has the task's UIDVALIDITY, and it has the size
-// and the INTERNALDATE that were noted; before it is deleted, and where these differ, its content is
-// compared, too. Anything else is left alone.
+// inbox at a time, and carried out on a session of their own. Before a message is changed, the
+// inbox is looked up once more, because it may have been disabled, or deleting may no longer be
+// allowed, and the message is compared with the registry: its folder has the task's UIDVALIDITY,
+// and it has the size and the INTERNALDATE that were noted; before it is deleted, and where these
+// differ, its content is compared, too. Anything else is left alone.
 //
 // If a worker is killed, the next one checks what was done and continues; carrying out an action
 // twice has no further effect. A message is moved with MOVE (RFC 6851), or else copied, unless its
 // copy is there already, and expunged by its UID (RFC 4315). A plain EXPUNGE is never sent.
 //
-// If a connection breaks over several messages, one of them may be the cause: they are then tried one
-// at a time, and a message that breaks it alone has used up an attempt.
+// If a connection breaks over several messages, one of them may be the cause: they are then tried
+// one at a time, and a message that breaks it alone has used up an attempt.
 package after
 
 import (
@@ -117,8 +117,8 @@ func (w *Worker) Work(ctx context.Context, list func(ctx context.Context) ([]inb
 	return errors.Join(w.Begin(ctx, list), w.Wait())
 }
 
-// Begin is Work without the wait: an inbox that takes long does not hold up the others. What is under
-// way when it is called again goes on.
+// Begin is Work without the wait: an inbox that takes long does not hold up the others. What is
+// under way when it is called again goes on.
 func (w *Worker) Begin(ctx context.Context, list func(ctx context.Context) ([]inbox.Inbox, error)) error {
 	due, err := w.Outbox.InboxesDue(ctx, outbox.Server)
 	if err != nil || len(due) == 0 {
@@ -147,8 +147,8 @@ func (w *Worker) Wait() error {
 	return w.failure()
 }
 
-// enter reports whether the actions of an inbox may begin: nothing is under way for it, and its server
-// is not left alone.
+// enter reports whether the actions of an inbox may begin: nothing is under way for it, and its
+// server is not left alone.
 func (w *Worker) enter(inboxID int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

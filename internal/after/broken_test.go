@@ -14,8 +14,8 @@ import (
 	"postrider/internal/outbox"
 )
 
-// breaking is a session that breaks when one message is asked for, as with a server that crashes over
-// a damaged message.
+// breaking is a session that breaks when one message is asked for, as with a server that crashes
+// over a damaged message.
 type breaking struct {
 	*imapsrc.Conn
 	meta, body uint32 // UIDs
@@ -47,8 +47,8 @@ func (b breaking) fall(uid uint32) error {
 	return &imapsrc.Error{Kind: imapsrc.KindNetwork, Folder: "INBOX", UID: uid, Err: io.ErrUnexpectedEOF}
 }
 
-// TestOneBreaksTheConnection: the other messages do not wait for one that breaks the connection each
-// time, and that one is given up.
+// TestOneBreaksTheConnection: the other messages do not wait for one that breaks the connection
+// each time, and that one is given up.
 func TestOneBreaksTheConnection(t *testing.T) {
 	for name, with := range map[string]breaking{"size and date": {meta: 3}, "content": {body: 3}, "content, named": {body: 3, names: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,8 @@ func TestOneBreaksTheConnection(t *testing.T) {
 	}
 }
 
-// TestAllBreak: a server that breaks each connection is left alone after five, and asked again later.
+// TestAllBreak: a server that breaks each connection is left alone after five, and asked again
+// later.
 func TestAllBreak(t *testing.T) {
 	r := newRig(t, 10)
 	logins := 0
@@ -115,8 +116,8 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestLogins: a server that refuses the login, or asks to be left alone, is not asked again for each
-// action.
+// TestLogins: a server that refuses the login, or asks to be left alone, is not asked again for
+// each action.
 func TestLogins(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err   error
@@ -163,7 +164,8 @@ func (s slowly) Bodies(ctx context.Context, uids []uint32, each func(uint32, *me
 	return s.Conn.Bodies(ctx, uids, each)
 }
 
-// TestSlowContents: a claim is renewed while contents are read, so that no other worker begins anew.
+// TestSlowContents: a claim is renewed while contents are read, so that no other worker begins
+// anew.
 func TestSlowContents(t *testing.T) {
 	r := newRig(t, 1)
 	r.renewed = make(chan struct{})

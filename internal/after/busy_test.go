@@ -79,8 +79,8 @@ func TestBusyInbox(t *testing.T) {
 	}
 }
 
-// manyInboxes is an outbox with something due in many inboxes. The database does not answer about any
-// of them.
+// manyInboxes is an outbox with something due in many inboxes. The database does not answer about
+// any of them.
 type manyInboxes struct {
 	*rig
 	due    []int64

@@ -112,8 +112,8 @@ func (c counting) Move(ctx context.Context, uids []uint32, folder string) error 
 	return c.Conn.Move(ctx, uids, folder)
 }
 
-// TestNewestCopy: of messages that look like a copy, the newest ten are read, so the copy of an earlier
-// try is found, and a folder with many of them is not read as a whole.
+// TestNewestCopy: of messages that look like a copy, the newest ten are read, so the copy of an
+// earlier try is found, and a folder with many of them is not read as a whole.
 func TestNewestCopy(t *testing.T) {
 	r := newRig(t, 1, imap.CapMove)
 	task := r.tasks[1]
@@ -220,7 +220,8 @@ func TestUnkept(t *testing.T) {
 	}
 }
 
-// TestNobodyHasIt: a message without recipients has not arrived, so it is neither moved nor deleted.
+// TestNobodyHasIt: a message without recipients has not arrived, so it is neither moved nor
+// deleted.
 func TestNobodyHasIt(t *testing.T) {
 	if arrived(tasks.Task{Status: tasks.Forwarded}, nil) {
 		t.Error("a message without recipients counts as arrived")

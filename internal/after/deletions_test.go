@@ -10,7 +10,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// TestDeletions: only what a worker will delete is announced, and not before delete_after has passed.
+// TestDeletions: only what a worker will delete is announced, and not before delete_after has
+// passed.
 func TestDeletions(t *testing.T) {
 	const delay = 2 * time.Hour
 	ended := time.Date(2026, 2, 28, 12, 0, 0, 0, time.UTC)

@@ -75,17 +75,18 @@ func keeps(t tasks.Task, deletes bool) string {
 	return ""
 }
 
-// MayBeDeleted reports whether the message of a task that is due or would be registered may be deleted
-// once it has ended, as far as that is known before its next attempt: each recipient has it or may get it.
+// MayBeDeleted reports whether the message of a task that is due or would be registered may be
+// deleted once it has ended, as far as that is known before its next attempt: each recipient has it
+// or may get it.
 func MayBeDeleted(t tasks.Task) bool {
 	return keeps(t, true) == "" && !slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool {
 		return d.Status == tasks.Failed || d.Status == tasks.Sending || d.Waits() || d.HasBounced()
 	})
 }
 
-// arrived reports whether there are recipients, each has the message, from this task or from another
-// one, and none of them has bounced. Of another task that is purged this is not known: an operator may
-// have skipped it, or it may have bounced.
+// arrived reports whether there are recipients, each has the message, from this task or from
+// another one, and none of them has bounced. Of another task that is purged this is not known: an
+// operator may have skipped it, or it may have bounced.
 func arrived(t tasks.Task, known map[int64]tasks.Task) bool {
 	if len(t.Deliveries) == 0 {
 		return false
@@ -223,8 +224,8 @@ func (v *visit) leave(err error) {
 	v.drop()
 }
 
-// broke ends the job over which the connection broke, if that is known. Otherwise each of the claims
-// in hand is tried alone.
+// broke ends the job over which the connection broke, if that is known. Otherwise each of the
+// claims in hand is tried alone.
 func (v *visit) broke(jobs []*job, err error) {
 	v.stopped, v.why = true, text.Brief(err)
 	v.drop()

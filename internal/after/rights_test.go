@@ -96,7 +96,8 @@ func (m mute) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, erro
 	return metas, err
 }
 
-// TestGoneAndRefused: to describe a message that is gone may be refused, and it is gone all the same.
+// TestGoneAndRefused: to describe a message that is gone may be refused, and it is gone all the
+// same.
 func TestGoneAndRefused(t *testing.T) {
 	moveAndNot(t, func(t *testing.T, without []imap.Cap) {
 		r := newRig(t, 2, without...)
@@ -109,8 +110,8 @@ func TestGoneAndRefused(t *testing.T) {
 	})
 }
 
-// TestSharedFolder: another inbox that watches the folder with the same login would lose what is moved or
-// deleted there.
+// TestSharedFolder: another inbox that watches the folder with the same login would lose what is
+// moved or deleted there.
 func TestSharedFolder(t *testing.T) {
 	watches := func(folder string) []inbox.Folder { return []inbox.Folder{{Name: folder, Active: true}} }
 	same := inbox.Inbox{ID: 8, Address: "boss@firm.example", Host: "imap.firm.example", Port: 993, Username: user, Active: true, Folders: watches("INBOX")}
@@ -157,8 +158,8 @@ func TestSharedFolder(t *testing.T) {
 	}
 }
 
-// TestMovesToAnotherInbox: another inbox that watches the target folder with the same login would forward
-// the message again, unless a message is forwarded once for all inboxes.
+// TestMovesToAnotherInbox: another inbox that watches the target folder with the same login would
+// forward the message again, unless a message is forwarded once for all inboxes.
 func TestMovesToAnotherInbox(t *testing.T) {
 	for dedupe, moves := range map[tasks.Dedupe]bool{tasks.DedupeInbox: false, tasks.DedupeAll: true} {
 		t.Run(string(dedupe), func(t *testing.T) {

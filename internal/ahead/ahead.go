@@ -105,8 +105,8 @@ func (k kind) repair(now time.Time) (update string, args []any) {
 	return "UPDATE " + k.table + " SET " + set + where, append(due, args...)
 }
 
-// Repair brings back what is too far ahead, and returns what that was, such as "scans: 1, tasks: 3";
-// "" for nothing. Then it has asked for the time, and whether there is anything, by indexes.
+// Repair brings back what is too far ahead, and returns what that was, such as "scans: 1, tasks:
+// 3"; "" for nothing. Then it has asked for the time, and whether there is anything, by indexes.
 func Repair(ctx context.Context, d *db.DB, c Config) (what string, err error) {
 	kinds, found := c.kinds(), false
 	err = d.View(ctx, func(tx *gorm.DB) error {

@@ -8,13 +8,14 @@ import (
 	"postrider/internal/testserver/effort"
 )
 
-// setForm is a set as we write it: three fields of printable ASCII, in lines that every server takes.
+// setForm is a set as we write it: three fields of printable ASCII, in lines that every server
+// takes.
 var setForm = regexp.MustCompile(`^ARC-Seal: i=\d+; a=rsa-sha256; d=firm\.example; s=s1; t=\d+;\r\n cv=(?:none|pass|fail);\r\n b=[A-Za-z0-9+/=\r\n ]+\r\n` +
 	`ARC-Message-Signature: i=\d+; a=rsa-sha256; d=firm\.example; s=s1; t=\d+;\r\n c=relaxed/relaxed; bh=[A-Za-z0-9+/=]+;\r\n h=From[A-Za-z:\r\n -]*;\r\n b=[A-Za-z0-9+/=\r\n ]+\r\n` +
 	`ARC-Authentication-Results: i=\d+; firm\.example;\r\n arc=(?:none|pass|fail)(?:;\r\n [!-~ ]{1,998})*\r\n$`)
 
-// FuzzSeal: no message and no key record makes sealing fail, or costs much. What is sealed is sealed
-// in the same way each time, and the next sealer finds a valid chain, unless it was broken.
+// FuzzSeal: no message and no key record makes sealing fail, or costs much. What is sealed is
+// sealed in the same way each time, and the next sealer finds a valid chain, unless it was broken.
 func FuzzSeal(f *testing.F) {
 	z := zone{}
 	f.Add(plain, recordOf(rsaKey()))

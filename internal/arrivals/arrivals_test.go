@@ -220,8 +220,8 @@ func TestReadByMessageID(t *testing.T) {
 	}
 }
 
-// TestReadEarlier: of a report on an attempt before the task was requeued, nothing is recorded, and the
-// reason says so.
+// TestReadEarlier: of a report on an attempt before the task was requeued, nothing is recorded, and
+// the reason says so.
 func TestReadEarlier(t *testing.T) {
 	dated := goneFailed + "\nLast-Attempt-Date: Fri, 20 Nov 2026 08:00:00 +0000"
 	for _, tokens := range []bool{true, false} {

@@ -83,8 +83,8 @@ func (s *Store) Noted(ctx context.Context) (all []Noted, now time.Time, err erro
 	return all, now, nil
 }
 
-// note records that the mail of a recipient, by address.Mailbox, bounced too often: as a new row, or
-// in the row of old.
+// note records that the mail of a recipient, by address.Mailbox, bounced too often: as a new row,
+// or in the row of old.
 func (s *Store) note(ctx context.Context, recipient string, bounces bounced, suspend bool, old *Noted) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
 		now, err := s.db.Now(tx)

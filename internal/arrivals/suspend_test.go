@@ -105,7 +105,8 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
-// TestSuspendSpellings: bounces of all spellings of an address count, and the last of them says why.
+// TestSuspendSpellings: bounces of all spellings of an address count, and the last of them says
+// why.
 func TestSuspendSpellings(t *testing.T) {
 	r := newReviewed(t, true)
 	r.counts["gone@bücher.example"] = []time.Time{r.now, r.now}
@@ -184,7 +185,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestNoteOnly: a recipient that is only noted gets its mail, and is forgotten when it bounces less.
+// TestNoteOnly: a recipient that is only noted gets its mail, and is forgotten when it bounces
+// less.
 func TestNoteOnly(t *testing.T) {
 	r := newReviewed(t, false)
 	r.bounce(4)

@@ -171,12 +171,12 @@ func (f Fate) explain(words, remote string) Fate {
 	return f
 }
 
-// onlyRelayed is how Exim says that it has handed a message on, or that it is in a mailbox, or at the
-// members of an alias: its delivery status calls all of that delivered.
+// onlyRelayed is how Exim says that it has handed a message on, or that it is in a mailbox, or at
+// the members of an alias: its delivery status calls all of that delivered.
 var onlyRelayed = regexp.MustCompile(`(?m)^[ \t]*<([^\s<>]+)> \(relayed (?:to non-DSN-aware mailer|via non [\w" ]+ router)\)`)
 
-// membersIn are the recipients that a form names, by their alias, or by themselves if they have none.
-// The delivery status of Exim names only the alias, once for each of them, in the same order.
+// membersIn are the recipients that a form names, by their alias, or by themselves if they have
+// none. The delivery status of Exim names only the alias, once for each of them, in the same order.
 func membersIn(words []Fate) map[string][]string {
 	members := map[string][]string{}
 	for _, f := range words {

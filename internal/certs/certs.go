@@ -109,8 +109,8 @@ func Refused(err error) bool {
 	return ok && op.Op == "remote error"
 }
 
-// NoCipher reports whether the alert may be that of a server without a cipher suite that Go accepts:
-// one that only has the key exchange with RSA. It may also lack a certificate of ours.
+// NoCipher reports whether the alert may be that of a server without a cipher suite that Go
+// accepts: one that only has the key exchange with RSA. It may also lack a certificate of ours.
 func NoCipher(err error) bool {
 	return Refused(err) && strings.HasSuffix(err.Error(), "handshake failure")
 }

@@ -35,8 +35,8 @@ func (r *reader) file(root *yaml.Node, c *Config) {
 	}
 }
 
-// unknownVariables refuses variables that look like a key which has none, or like a misspelt key, unless
-// the file refers to them. Others may belong to the user, such as the password of an inbox.
+// unknownVariables refuses variables that look like a key which has none, or like a misspelt key,
+// unless the file refers to them. Others may belong to the user, such as the password of an inbox.
 func (r *reader) unknownVariables(names []string, c *Config) {
 	for _, key := range withoutVariable(c) {
 		if name := variable(key); r.given(name) && !r.refersTo(name) {

@@ -65,8 +65,8 @@ func TestEveryScalarHasAVariable(t *testing.T) {
 	}
 }
 
-// TestNoVariable: a list, and what is in a section with a name of the user's, has no variable, and is
-// left as the file has it.
+// TestNoVariable: a list, and what is in a section with a name of the user's, has no variable, and
+// is left as the file has it.
 func TestNoVariable(t *testing.T) {
 	t.Setenv("POSTRIDER_EVENTS_CRM_SECRETS", "whsec_"+strings.Repeat("QUJD", 10))
 	text := minimal + "events: {crm: {url: 'https://crm.example/', secrets: env:POSTRIDER_EVENTS_CRM_SECRETS, on: [dead]}}\n"

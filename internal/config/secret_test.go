@@ -149,8 +149,8 @@ func TestProxyIsNotShown(t *testing.T) {
 	}
 }
 
-// TestMisplacedSecretIsNotShown: a password may stand where YAML takes it for a part of a key, or in
-// a value that is no secret.
+// TestMisplacedSecretIsNotShown: a password may stand where YAML takes it for a part of a key, or
+// in a value that is no secret.
 func TestMisplacedSecretIsNotShown(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"no space after the colon", "smtp: {host: h, password:hunter2}", "smtp.password: unknown key; write a space after the colon, as in password: VALUE"},

@@ -171,7 +171,8 @@ func (r *reader) hostName(key string, host *string) {
 	*host = ascii
 }
 
-// unlessSecret is a value in quotes for an error. It leaves out one with an @, which may be a URL with a password.
+// unlessSecret is a value in quotes for an error. It leaves out one with an @, which may be a URL
+// with a password.
 func unlessSecret(value string) string {
 	if strings.Contains(value, "@") {
 		return "the value"

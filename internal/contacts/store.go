@@ -69,8 +69,8 @@ func (s *Store) Plan(ctx context.Context, entries []Entry) ([]Change, error) {
 }
 
 // Put adds contacts and changes existing ones in one transaction, and returns what it did. An
-// *InvalidError holds all faults of the entries; then nothing is changed. When another process adds,
-// changes or removes the same contact first, Put plans again.
+// *InvalidError holds all faults of the entries; then nothing is changed. When another process
+// adds, changes or removes the same contact first, Put plans again.
 func (s *Store) Put(ctx context.Context, entries []Entry) (changes []Change, err error) {
 	err = s.db.Change(ctx, func(tx *gorm.DB, _ time.Time) error {
 		all, err := list(tx)

@@ -2,8 +2,8 @@
 // transactions.
 //
 // One code path serves SQLite, MySQL, MariaDB and Galera. What would make them behave differently
-// (time zone, isolation, strictness, limits of statements, packet size, timeouts, wsrep_sync_wait) is
-// set here, whatever the user's DSN says.
+// (time zone, isolation, strictness, limits of statements, packet size, timeouts, wsrep_sync_wait)
+// is set here, whatever the user's DSN says.
 //
 // Open refuses a schema that this binary does not know (*SchemaError) and a database that does not
 // answer (*UnreachableError); both errors name the fix and never a password. SQLite migrates itself
@@ -14,20 +14,20 @@
 // succeeded, and the function runs again, too. So a function given to Tx looks up the keys that it
 // writes, and its only effect outside the transaction is to assign its results.
 //
-// While the database is unavailable, all transactions of a DB share one minute of waiting: the first
-// failure starts the clock, and a success stops it. After that minute every transaction fails at
-// once (*UnavailableError) until a probe, at most one a second, finds the database back.
-// StopWaiting ends the waiting early. Neither interrupts a statement that is running. The same holds
-// for writing alone while a server is read-only, or another program has the SQLite file locked:
-// then View goes on.
+// While the database is unavailable, all transactions of a DB share one minute of waiting: the
+// first failure starts the clock, and a success stops it. After that minute every transaction fails
+// at once (*UnavailableError) until a probe, at most one a second, finds the database back.
+// StopWaiting ends the waiting early. Neither interrupts a statement that is running. The same
+// holds for writing alone while a server is read-only, or another program has the SQLite file
+// locked: then View goes on.
 //
-// On Galera, SELECT ... FOR UPDATE locks a row on one node only. Other nodes conflict only with rows
-// that a transaction changes, so an operation that must be exclusive changes a row.
+// On Galera, SELECT ... FOR UPDATE locks a row on one node only. Other nodes conflict only with
+// rows that a transaction changes, so an operation that must be exclusive changes a row.
 //
 // On MySQL the rows affected by an UPDATE are the rows matched, changed or not (clientFoundRows).
-// Inside Tx or View use only the handle given. SQLite has one connection for Tx and one for View, so
-// that readers do not block writers: Tx inside Tx deadlocks, and View inside Tx does not see what
-// that transaction wrote.
+// Inside Tx or View use only the handle given. SQLite has one connection for Tx and one for View,
+// so that readers do not block writers: Tx inside Tx deadlocks, and View inside Tx does not see
+// what that transaction wrote.
 package db
 
 import (

@@ -11,8 +11,9 @@ import (
 	"gorm.io/gorm"
 )
 
-// These functions bypass gorm's reflection. tx is the handle that Tx or View gave, and the errors are
-// gorm's. tx.Raw is left for a single value, and for rows of many columns, which gorm maps by name.
+// These functions bypass gorm's reflection. tx is the handle that Tx or View gave, and the errors
+// are gorm's. tx.Raw is left for a single value, and for rows of many columns, which gorm maps by
+// name.
 //
 // A ? whose argument is a slice, other than []byte, stands for a list: IN ?. The last element is
 // repeated until their number is a power of two, up to 512, so that there are few different

@@ -126,7 +126,8 @@ func (db *DB) fix(err error) string {
 	return fixMySQL(err)
 }
 
-// explained adds the fix to an error of a statement that would fail again, if there is a fix for it.
+// explained adds the fix to an error of a statement that would fail again, if there is a fix for
+// it.
 func (db *DB) explained(err error) error {
 	fix := ""
 	if classify(err) == permanent {
@@ -159,8 +160,8 @@ func fixSQLite(path string, err error) string {
 	return fmt.Sprintf("make sure that this user can write the file and the directory %s, or change database.path", dir)
 }
 
-// fixWrite is what to do about files of the database, its lock included, that this user cannot write;
-// empty if there are none.
+// fixWrite is what to do about files of the database, its lock included, that this user cannot
+// write; empty if there are none.
 func fixWrite(path string) string {
 	var denied []string
 	for _, end := range []string{"", "-wal", "-shm", migrateLock} {

@@ -143,8 +143,8 @@ func (g *Group[C]) gather() []*grouped[C] {
 var ErrApart = errors.New("these changes cannot be committed together")
 
 // OrApart commits a batch in one transaction, with together. If that fails, it commits each change
-// alone, so that one that cannot be recorded does not block the others. When nothing can be written,
-// it does not.
+// alone, so that one that cannot be recorded does not block the others. When nothing can be
+// written, it does not.
 func OrApart[C any](ctx context.Context, batch []C, together func(context.Context, []C) error) []error {
 	err := together(ctx, batch)
 	apart := err != nil && len(batch) > 1 && classify(err) != unwritable

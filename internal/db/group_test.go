@@ -48,7 +48,8 @@ func TestGroupGathers(t *testing.T) {
 }
 
 // TestGroupWaitsForAsMany: a batch waits for as many changes as the larger of the two before had,
-// and not longer than the patience. A single caller waits only until two batches of one are behind it.
+// and not longer than the patience. A single caller waits only until two batches of one are behind
+// it.
 func TestGroupWaitsForAsMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const percent = groupPatience / 100

@@ -228,7 +228,8 @@ func lockTable(ctx context.Context, pool *sql.DB) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The policy does not hold for making the table of the lock, in which nodes of a cluster may conflict.
+	// The policy does not hold for making the table of the lock, in which nodes of a cluster may
+	// conflict.
 	for attempt := 0; ; attempt++ {
 		err := locker.Lock(ctx, pool)
 		switch {

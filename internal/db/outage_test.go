@@ -234,7 +234,8 @@ func TestReadOnlyServerStillReads(t *testing.T) {
 	})
 }
 
-// TestWritersThatAlternate: writers who are in each other's way do not fail as long as they succeed.
+// TestWritersThatAlternate: writers who are in each other's way do not fail as long as they
+// succeed.
 func TestWritersThatAlternate(t *testing.T) {
 	fake(t, func(t *testing.T, db *DB) {
 		start := time.Now()

@@ -92,7 +92,8 @@ func TestLogShrinks(t *testing.T) {
 	}
 }
 
-// TestReplacedFile: no connection, open or new, goes on in a file that its path does not name any more.
+// TestReplacedFile: no connection, open or new, goes on in a file that its path does not name any
+// more.
 func TestReplacedFile(t *testing.T) {
 	cfg, other := freshSQLite(t), freshSQLite(t)
 	db := withRows(t, cfg)

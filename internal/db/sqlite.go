@@ -71,8 +71,8 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	return translatingDialector{sqlite.Dialector{DriverName: "sqlite", Conn: pool}}, nil
 }
 
-// sqlitePool opens a pool of one connection. Writers of one process queue up in database/sql, which is
-// fair, instead of polling a busy file.
+// sqlitePool opens a pool of one connection. Writers of one process queue up in database/sql, which
+// is fair, instead of polling a busy file.
 func (db *DB) sqlitePool(ctx context.Context, file sqliteFile, options, begin string) (*sql.DB, error) {
 	connector, err := modernc.NewConnector(sqliteURI(file.path) + options)
 	if err != nil {
@@ -102,8 +102,8 @@ func (f sqliteFile) check() error {
 	return err
 }
 
-// Replaced returns an error if the path does not name the SQLite file any more that was opened: then
-// nothing is read or written until it is opened again. It is nil for MySQL.
+// Replaced returns an error if the path does not name the SQLite file any more that was opened:
+// then nothing is read or written until it is opened again. It is nil for MySQL.
 func (db *DB) Replaced() error {
 	if db.file == nil {
 		return nil
@@ -111,8 +111,8 @@ func (db *DB) Replaced() error {
 	return db.file.check()
 }
 
-// sameFile opens connections to a file, and uses them, as long as its path names it: what is written
-// to a file that was replaced is lost.
+// sameFile opens connections to a file, and uses them, as long as its path names it: what is
+// written to a file that was replaced is lost.
 type sameFile struct {
 	driver.Connector
 	file sqliteFile
@@ -145,8 +145,8 @@ func (c fileConn) ResetSession(ctx context.Context) error {
 	return c.preparer.ResetSession(ctx)
 }
 
-// sqliteStatements is how many statements the connection keeps. The queue has about a hundred; those
-// with lists of different lengths count as different ones.
+// sqliteStatements is how many statements the connection keeps. The queue has about a hundred;
+// those with lists of different lengths count as different ones.
 const sqliteStatements = 300
 
 // createSQLite makes a file that is not there. It gets its name when it has the schema: a file
@@ -219,8 +219,8 @@ func createPrivate(path string) error {
 	return f.Close()
 }
 
-// forReading is added to the URI for the connection of View, which has a small page cache, because it
-// rarely reads a page twice.
+// forReading is added to the URI for the connection of View, which has a small page cache, because
+// it rarely reads a page twice.
 const forReading = "&_query_only=1&_pragma=cache_size(-512)"
 
 // sqliteURI is the file as a URI (https://www.sqlite.org/uri.html), so that a space, ?, # or % in

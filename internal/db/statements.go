@@ -48,8 +48,8 @@ type preparer interface {
 // drivers it is used by one goroutine at a time.
 //
 // It prepares and closes no statement inside a transaction: if another node of a Galera cluster
-// (MariaDB 10.11) has rolled it back, a statement that runs reports that, but PREPARE does not always.
-// Two nodes could then claim one task.
+// (MariaDB 10.11) has rolled it back, a statement that runs reports that, but PREPARE does not
+// always. Two nodes could then claim one task.
 type preparedConn struct {
 	preparer
 	most    int
@@ -129,8 +129,8 @@ func (c *preparedConn) keep(query string, s driver.Stmt) {
 	c.ready[query] = s
 }
 
-// drop closes a statement. Errors are ignored: the statement that ran has succeeded, and the next one
-// shows that a connection is lost.
+// drop closes a statement. Errors are ignored: the statement that ran has succeeded, and the next
+// one shows that a connection is lost.
 func (c *preparedConn) drop(s driver.Stmt) {
 	if c.within {
 		c.surplus = append(c.surplus, s)
@@ -139,8 +139,8 @@ func (c *preparedConn) drop(s driver.Stmt) {
 	_ = s.Close()
 }
 
-// catchUp prepares and closes what had to wait for the end of a transaction. What cannot be prepared
-// runs as it is, and a connection that is lost shows with the next statement.
+// catchUp prepares and closes what had to wait for the end of a transaction. What cannot be
+// prepared runs as it is, and a connection that is lost shows with the next statement.
 func (c *preparedConn) catchUp(ctx context.Context) {
 	for _, s := range c.surplus {
 		_ = s.Close()

@@ -61,8 +61,8 @@ func TestPreparesBetweenTransactions(t *testing.T) {
 	}
 }
 
-// TestCancelledBegin: when ctx ends, SQLite's driver says so of a BEGIN that has begun a transaction.
-// It does not stay open.
+// TestCancelledBegin: when ctx ends, SQLite's driver says so of a BEGIN that has begun a
+// transaction. It does not stay open.
 func TestCancelledBegin(t *testing.T) {
 	var l listener
 	pool := sql.OpenDB(preparing{&l, 100, "bad"})

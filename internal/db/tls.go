@@ -43,7 +43,8 @@ func secureTransport(cfg *mysqldriver.Config, mode string, roots *x509.CertPool)
 		return fmt.Errorf("database.tls is %q; use none, require, verify or a file", mode)
 	}
 	cfg.AllowFallbackToPlaintext = false
-	// A server may ask for the password in cleartext: allow that only locally, or to a verified server.
+	// A server may ask for the password in cleartext: allow that only locally, or to a verified
+	// server.
 	verified := cfg.TLS != nil && !cfg.TLS.InsecureSkipVerify
 	cfg.AllowCleartextPasswords = cfg.AllowCleartextPasswords && (near || verified)
 	return nil

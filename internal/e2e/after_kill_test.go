@@ -16,8 +16,8 @@ import (
 )
 
 // TestAfterKilled kills passes at each command that changes something, before the server hears it
-// and before its answer is heard, while a second client adds, marks and deletes messages of its own.
-// In the end each letter is in its folder once, what is to be deleted is, and nothing else is
+// and before its answer is heard, while a second client adds, marks and deletes messages of its
+// own. In the end each letter is in its folder once, what is to be deleted is, and nothing else is
 // missing: what somebody did not get, or has to wait for, stays where it is.
 func TestAfterKilled(t *testing.T) {
 	movingOnEach(t, testAfterKilled)

@@ -220,7 +220,8 @@ func TestAfterTimeout(t *testing.T) {
 	w.wantIn("INBOX", "letter 2")
 }
 
-// TestDryRunNamesWhatIsDeleted: a message that no route matches is deleted at once, and a dry run says so.
+// TestDryRunNamesWhatIsDeleted: a message that no route matches is deleted at once, and a dry run
+// says so.
 func TestDryRunNamesWhatIsDeleted(t *testing.T) {
 	w := newWorldOf(t, "sqlite", withUIDPlus, "{skipped_no_match: delete}")
 	w.addInbox(desk, "--start", "all", "--allow-delete")
@@ -233,8 +234,8 @@ func TestDryRunNamesWhatIsDeleted(t *testing.T) {
 	w.wantIn("INBOX", "letter 1")
 }
 
-// TestUndecidedStays: a message that a route may match, and that could not be read, is not deleted. The
-// event says why, and a dry run does not name it.
+// TestUndecidedStays: a message that a route may match, and that could not be read, is not deleted.
+// The event says why, and a dry run does not name it.
 func TestUndecidedStays(t *testing.T) {
 	w := newWorldOf(t, "sqlite", withUIDPlus, "{skipped_no_match: delete}")
 	w.routes = "  - {name: letters, match: {body: letter}, to: [intake@firm.example]}\n"
@@ -256,8 +257,8 @@ func TestUndecidedStays(t *testing.T) {
 	}
 }
 
-// TestTakenButUndecided: a message that a route may match, and that a catch-all took, is neither moved
-// nor deleted, and a dry run does not say so.
+// TestTakenButUndecided: a message that a route may match, and that a catch-all took, is neither
+// moved nor deleted, and a dry run does not say so.
 func TestTakenButUndecided(t *testing.T) {
 	w := newWorldOf(t, "sqlite", withMove, "{forwarded: delete}")
 	w.routes = "  - {name: court, match: {body: hearing}, to: [court@firm.example]}\n" +
@@ -283,8 +284,9 @@ func TestTakenButUndecided(t *testing.T) {
 	}
 }
 
-// TestSharedFolder: in a folder that two inboxes watch with one login, nothing is deleted: the other one
-// may not have forwarded or even seen the message. Check says so, and a dry run names no deletion.
+// TestSharedFolder: in a folder that two inboxes watch with one login, nothing is deleted: the
+// other one may not have forwarded or even seen the message. Check says so, and a dry run names no
+// deletion.
 func TestSharedFolder(t *testing.T) {
 	w := newWorldOf(t, "sqlite", withMove, "{forwarded: delete}")
 	w.routes = "  - {name: a, match: {inbox: " + desk + "}, to: [intake@firm.example]}\n" +
@@ -311,8 +313,8 @@ func TestSharedFolder(t *testing.T) {
 	w.wantIn("INBOX")
 }
 
-// TestAfterOfTwoRoutes: two routes together say more than one thing, and nothing waits for that. What
-// the configuration does not say any more is not done any more.
+// TestAfterOfTwoRoutes: two routes together say more than one thing, and nothing waits for that.
+// What the configuration does not say any more is not done any more.
 func TestAfterOfTwoRoutes(t *testing.T) {
 	w := newWorldOf(t, "sqlite", withMove, "{}")
 	w.routes = "  - {name: b, match: {subject: both}, to: [b@firm.example], continue: true, after: {delete_after: 30d}}\n" +

@@ -36,8 +36,8 @@ func (w *world) end(p *process, code int) {
 	}
 }
 
-// endLeases ends the leases of a killed process, because the tests cannot wait for them. If they were
-// short enough for that, a process that is alive could lose one on a busy machine.
+// endLeases ends the leases of a killed process, because the tests cannot wait for them. If they
+// were short enough for that, a process that is alive could lose one on a busy machine.
 func (w *world) endLeases() {
 	w.t.Helper()
 	w.aged("monitored_emails", "scan_until")

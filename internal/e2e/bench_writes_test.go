@@ -56,7 +56,8 @@ func (b *bench) commits(run []string) string {
 	return fmt.Sprintf(", %.2f commits", float64(n)/float64(b.messages))
 }
 
-// fsyncs says what strace counted. A line of its table is: % time, seconds, usecs/call, calls, [errors,] syscall.
+// fsyncs says what strace counted. A line of its table is: % time, seconds, usecs/call, calls,
+// [errors,] syscall.
 func (b *bench) fsyncs(counts string) string {
 	b.Helper()
 	text, err := os.ReadFile(counts)

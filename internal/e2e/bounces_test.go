@@ -97,7 +97,8 @@ func (w *world) sentTo(recipient string) []smtpsink.Message {
 	return sent
 }
 
-// wantArrival checks what `task show` says of the delivery to gone@other.example; empty for nothing.
+// wantArrival checks what `task show` says of the delivery to gone@other.example; empty for
+// nothing.
 func (w *world) wantArrival(what string, id int64, want string) {
 	w.t.Helper()
 	shown := w.must(0, "task", "show", fmt.Sprint(id)).stdout

@@ -15,7 +15,8 @@ import (
 
 // TestEventsKilled kills a pass while a receiver has the events of registrations and has not
 // answered, and the next one while it has those of the ends. None is lost, a repeat has the same ID
-// and octets, and what belongs to one task stays in order. Nobody sends what may still be under way.
+// and octets, and what belongs to one task stays in order. Nobody sends what may still be under
+// way.
 func TestEventsKilled(t *testing.T) {
 	for _, kind := range all {
 		t.Run(kind, func(t *testing.T) {
@@ -64,8 +65,8 @@ func (w *world) wantEventsDone() {
 	}
 }
 
-// TestEventsKilledAtDatabase kills passes when they make events, and when they record that events have
-// arrived: before the database hears that, and before its answer is heard.
+// TestEventsKilledAtDatabase kills passes when they make events, and when they record that events
+// have arrived: before the database hears that, and before its answer is heard.
 func TestEventsKilledAtDatabase(t *testing.T) {
 	for _, kind := range []string{"mariadb", "mysql"} {
 		t.Run(kind, func(t *testing.T) { testEventsKilledAtDatabase(t, newWorld(t, kind)) })

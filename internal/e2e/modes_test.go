@@ -114,8 +114,8 @@ func TestMemoryOfModes(t *testing.T) {
 	}
 }
 
-// TestOneForm: what was attached for the first recipients is attached for the rest, also when a later connection
-// would take the message as it is.
+// TestOneForm: what was attached for the first recipients is attached for the rest, also when a
+// later connection would take the message as it is.
 func TestOneForm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "sqlite")

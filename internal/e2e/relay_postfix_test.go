@@ -271,8 +271,8 @@ func killOnce() func(*relayWorld, map[string]string) string {
 	}
 }
 
-// stops stops the relay when three messages have arrived and each connection waits for its answer to
-// DATA.
+// stops stops the relay when three messages have arrived and each connection waits for its answer
+// to DATA.
 func stops() relayCase {
 	const arrived, connections = 3, 8
 	var asked atomic.Int32

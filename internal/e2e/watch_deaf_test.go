@@ -12,8 +12,8 @@ import (
 	"postrider/internal/testserver"
 )
 
-// TestWatchDeadConnection: the network swallows what is sent. It is noticed when IDLE is renewed, at
-// the second time at the latest.
+// TestWatchDeadConnection: the network swallows what is sent. It is noticed when IDLE is renewed,
+// at the second time at the latest.
 func TestWatchDeadConnection(t *testing.T) {
 	w := &watching{world: newWorld(t, "sqlite")}
 	n := &network{server: fmt.Sprintf("127.0.0.1:%d", w.imap.Port)}

@@ -276,8 +276,8 @@ func TestWatchBroken(t *testing.T) {
 	}
 }
 
-// TestWatchRaisedMaxSize: after forward.max_size is raised and read again, larger mail goes out: the
-// connections of before would refuse it.
+// TestWatchRaisedMaxSize: after forward.max_size is raised and read again, larger mail goes out:
+// the connections of before would refuse it.
 func TestWatchRaisedMaxSize(t *testing.T) {
 	w := &watching{world: newWorld(t, "sqlite")}
 	limit := func(from, to string) {

@@ -45,8 +45,8 @@ var mechanisms = []mechanism{
 	}},
 }
 
-// auth logs in with the strongest mechanism that the relay offers (RFC 4954), or with the only one of
-// the configuration.
+// auth logs in with the strongest mechanism that the relay offers (RFC 4954), or with the only one
+// of the configuration.
 func (c *conn) auth() *Error {
 	if c.cfg.Username == "" {
 		return nil

@@ -73,8 +73,8 @@ func (t *Transaction) parse(env Envelope) (todo []path) {
 	return todo
 }
 
-// apart leaves recipients whose addresses need SMTPUTF8 to a later transaction when there are others:
-// a server behind the relay that lacks it would have the message bounce for all of them.
+// apart leaves recipients whose addresses need SMTPUTF8 to a later transaction when there are
+// others: a server behind the relay that lacks it would have the message bounce for all of them.
 func (t *Transaction) apart(todo []path) []path {
 	utf8, ascii := []path(nil), []path(nil)
 	for _, rcpt := range todo {
@@ -178,9 +178,9 @@ func (t *Transaction) mail(params string) (reply, error) {
 }
 
 // replaceable reports whether the configured sender is tried if the relay refuses this one. Some
-// relays refuse a null reverse-path from a client that logs in: a bounce that goes out with a sender
-// is better than a lost one. With SRS, a stranger chose a part of the address: some relays refuse
-// one in quotes, or one that SRS did not have to rewrite.
+// relays refuse a null reverse-path from a client that logs in: a bounce that goes out with a
+// sender is better than a lost one. With SRS, a stranger chose a part of the address: some relays
+// refuse one in quotes, or one that SRS did not have to rewrite.
 func (t *Transaction) replaceable() bool {
 	if t.from.wire == "" {
 		return !t.nullOnly
@@ -188,8 +188,8 @@ func (t *Transaction) replaceable() bool {
 	return t.relay.cfg.EnvelopeFrom == SRS && t.from.name != t.relay.sender.name
 }
 
-// logReplaced logs that the configured sender takes the place of one that was refused. If that is not
-// about an address in quotes, it may be about all of SRS: that is a warning, once.
+// logReplaced logs that the configured sender takes the place of one that was refused. If that is
+// not about an address in quotes, it may be about all of SRS: that is a warning, once.
 func (r *Relay) logReplaced(refused path, rep reply) {
 	if refused.wire == "" {
 		return

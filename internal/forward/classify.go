@@ -91,8 +91,8 @@ var rules = []rule{
 	{at: anySender, codes: []string{"5"}, enhanced: []string{"3.1", "3.2", "4.5"}, says: throttled, then: deferred, fix: fixQuota},
 	{at: anySender, codes: []string{"5"}, says: []string{"storedrv.submission.exception:quotaexceeded"}, then: deferred, fix: fixFull},
 
-	// The sender. If the configured sender is refused, the configuration is wrong, which counts as a
-	// fault of the relay. If a message's own sender is refused, it is the message's fault. The
+	// The sender. If the configured sender is refused, the configuration is wrong, which counts as
+	// a fault of the relay. If a message's own sender is refused, it is the message's fault. The
 	// operator can fix what the login may send as, so such a reply is temporary. At RCPT, where
 	// Postfix reports why it refuses MAIL, only texts that are the same for all recipients stop the
 	// pass; with other texts it may be only this recipient that refuses the sender.
@@ -112,8 +112,8 @@ var rules = []rule{
 }
 
 // The words of common relays: for a login that may send no more now, or is blocked, for a sender
-// that the login may not use, for a bad sender, and for a client that is not logged in, or that they
-// do not serve.
+// that the login may not use, for a bad sender, and for a client that is not logged in, or that
+// they do not serve.
 var (
 	throttled = []string{
 		"storedrv.submission.exception:submissionquotaexceeded", "sender throttled due to", "bad outbound sender",

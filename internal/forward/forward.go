@@ -1,11 +1,11 @@
 // Package forward composes what goes out, and hands it to the relay.
 //
-// A Composer makes a Content from a message (compose.go). It is the same in every attempt and is never
-// held in memory. Sending takes two calls. Begin names the sender and the recipients; the caller records
-// that the recipients in Accepted may get the message; Send transmits the content. A deferred Reset
-// aborts a transaction that was not sent. The transaction has a connection of its own until Send or
-// Reset. Rest has the recipients that need another transaction: beyond the first hundred, beyond what
-// the relay took in this one, or beyond what the quota granted.
+// A Composer makes a Content from a message (compose.go). It is the same in every attempt and is
+// never held in memory. Sending takes two calls. Begin names the sender and the recipients; the
+// caller records that the recipients in Accepted may get the message; Send transmits the content. A
+// deferred Reset aborts a transaction that was not sent. The transaction has a connection of its
+// own until Send or Reset. Rest has the recipients that need another transaction: beyond the first
+// hundred, beyond what the relay took in this one, or beyond what the quota granted.
 //
 // Every failure is attributed to one of these (the table is in classify.go):
 //   - a recipient: only this recipient is Refused or Deferred

@@ -159,7 +159,8 @@ func TestNames(t *testing.T) {
 	t.Run("Python", func(t *testing.T) {
 		for i, got := range testserver.PythonMailboxes(t, values) {
 			w := all[i]
-			// It keeps the space between encoded words: https://github.com/python/cpython/issues/128110
+			// It keeps the space between encoded words:
+			// https://github.com/python/cpython/issues/128110
 			if severalWords.MatchString(w.value) {
 				got, w.want = spaceless(got), spaceless(w.want)
 			}

@@ -67,9 +67,9 @@ func (t *Transaction) refuseAll(reason, fix string) {
 }
 
 // wantsUTF8 reports whether the sender or a recipient is internationalized (RFC 6531 3.4). That RFC
-// also wants SMTPUTF8 for a header in UTF-8. But relays accept such headers without SMTPUTF8, as all
-// did before the extension existed. With it, the next server that does not offer SMTPUTF8 bounces
-// the message, and then bounces the bounce, which quotes the header.
+// also wants SMTPUTF8 for a header in UTF-8. But relays accept such headers without SMTPUTF8, as
+// all did before the extension existed. With it, the next server that does not offer SMTPUTF8
+// bounces the message, and then bounces the bounce, which quotes the header.
 func (t *Transaction) wantsUTF8() bool {
 	return t.from.utf8 || slices.ContainsFunc(t.to, func(r path) bool { return r.utf8 })
 }

@@ -168,8 +168,8 @@ func TestDeadConnectionsAreReplaced(t *testing.T) {
 	})
 }
 
-// TestMessagesPerConnection: a relay that takes only so many messages on one connection, and keeps it
-// open, gets the next one on a new connection. What it refuses there, too, is deferred.
+// TestMessagesPerConnection: a relay that takes only so many messages on one connection, and keeps
+// it open, gets the next one on a new connection. What it refuses there, too, is deferred.
 func TestMessagesPerConnection(t *testing.T) {
 	bothWays(t, func(t *testing.T, offers []string) {
 		var full atomic.Bool
@@ -202,7 +202,8 @@ func TestMessagesPerConnection(t *testing.T) {
 	})
 }
 
-// TestEHLORefusedForNow: it says nothing about what the relay offers, so no message goes out by HELO.
+// TestEHLORefusedForNow: it says nothing about what the relay offers, so no message goes out by
+// HELO.
 func TestEHLORefusedForNow(t *testing.T) {
 	s := sink(t, smtpsink.Options{Extensions: []string{"8BITMIME"}, Reply: func(e smtpsink.Event) smtpsink.Action {
 		if e.Stage == "ehlo" && e.N == 1 {

@@ -160,7 +160,8 @@ func (c *Composer) rewritten(fields []message.Field, m *message.Message, o Origi
 	return b.String() + rest.String() + "\r\n"
 }
 
-// originalName is where the value of a field is kept that a message may have once; empty for others.
+// originalName is where the value of a field is kept that a message may have once; empty for
+// others.
 func originalName(name string) string {
 	for _, once := range unique {
 		if strings.EqualFold(once, name) {

@@ -112,8 +112,8 @@ func TestRewriteLongNames(t *testing.T) {
 	}
 }
 
-// TestRewriteLongLines: no line of the header is longer than 998 octets, or of white space only, and
-// the values stay.
+// TestRewriteLongLines: no line of the header is longer than 998 octets, or of white space only,
+// and the values stay.
 func TestRewriteLongLines(t *testing.T) {
 	list := strings.TrimSuffix(strings.Repeat("somebody@client.example,", 60), ",")
 	for field, value := range map[string]string{

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// scripted is a relay that answers line by line; the greeting is the answer to an empty line. With a
-// configuration of TLS it negotiates that after it has answered STARTTLS.
+// scripted is a relay that answers line by line; the greeting is the answer to an empty line. With
+// a configuration of TLS it negotiates that after it has answered STARTTLS.
 func scripted(t *testing.T, conf *tls.Config, answer func(line string) string) (port int) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -43,8 +43,8 @@ func TestReceivers(t *testing.T) {
 	checkTable(t, table(rows[:len(setups)*len(policies)]))
 }
 
-// TestReceiversTwice: what is rewritten passes by its own signature also when the message has a field
-// twice that it may have once. SPF is of another domain.
+// TestReceiversTwice: what is rewritten passes by its own signature also when the message has a
+// field twice that it may have once. SPF is of another domain.
 func TestReceiversTwice(t *testing.T) {
 	a := newSender(t)
 	a.publish("author.example")

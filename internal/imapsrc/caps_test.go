@@ -7,8 +7,8 @@ import (
 	"postrider/internal/testserver/fakeimap"
 )
 
-// TestNamesOfBothVersions: a server that has IMAP4rev1 gets names in modified UTF-7, whatever else it has,
-// and one that has only IMAP4rev2 in UTF-8. Either has what IMAP4rev2 includes.
+// TestNamesOfBothVersions: a server that has IMAP4rev1 gets names in modified UTF-7, whatever else
+// it has, and one that has only IMAP4rev2 in UTF-8. Either has what IMAP4rev2 includes.
 func TestNamesOfBothVersions(t *testing.T) {
 	const utf7, utf8 = ` "Entw&APw-rfe"`, ` "Entwürfe"`
 	for caps, name := range map[string]string{

@@ -7,8 +7,8 @@ import (
 )
 
 // dates finds the values of INTERNALDATE in a FETCH response. The library ends the connection at
-// one that it cannot read: of the year 1 (gluon, and so Proton Bridge), NIL (Zarafa), or a string in
-// another form than that of RFC 3501. It gets noDate in its place.
+// one that it cannot read: of the year 1 (gluon, and so Proton Bridge), NIL (Zarafa), or a string
+// in another form than that of RFC 3501. It gets noDate in its place.
 type dates struct {
 	word  []byte // the current word, as far as it may be the name of the item
 	value []byte // of the item, as far as it has come

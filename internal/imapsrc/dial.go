@@ -145,7 +145,8 @@ func startTLS(conn net.Conn) error {
 	return errTooMuch
 }
 
-// startTLSAnswered is the error for an answer to STARTTLS other than OK. answer is nil when said is no answer.
+// startTLSAnswered is the error for an answer to STARTTLS other than OK. answer is nil when said is
+// no answer.
 func startTLSAnswered(answer *imap.Error, said string) error {
 	kind := KindPlaintext
 	if answer != nil && answer.Type == imap.StatusResponseTypeNo {

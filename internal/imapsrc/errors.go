@@ -56,11 +56,12 @@ type Error struct {
 	Folder string // the open folder, if any
 	UID    uint32 // the message that was being read when the connection broke; 0 for none
 	Err    error
-	// BackOff is how long the server asks the client to wait, at most LongestBackOff; 0 when it does
-	// not say.
+	// BackOff is how long the server asks the client to wait, at most LongestBackOff; 0 when it
+	// does not say.
 	BackOff time.Duration
-	// Unlisted says that the server refused to open a folder (KindNoFolder), and lists others, but not that
-	// one. The refusal has no code, or says that there is none of that name (NONEXISTENT, RFC 5530 3).
+	// Unlisted says that the server refused to open a folder (KindNoFolder), and lists others, but
+	// not that one. The refusal has no code, or says that there is none of that name (NONEXISTENT,
+	// RFC 5530 3).
 	Unlisted bool
 	// Ended says that the server ended the connection (BYE, RFC 3501 7.1.5), whatever the kind.
 	Ended bool

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// inFetchedFlags reports whether the next octet is in the flags of a message, or ends them. The library
-// does not get them, because it cannot read all: those of Gmail may have a "]" (OIB-Seen-[Gmail]/All Mail).
+// inFetchedFlags reports whether the next octet is in the flags of a message, or ends them. The
+// library does not get them, because it cannot read all: those of Gmail may have a "]"
+// (OIB-Seen-[Gmail]/All Mail).
 func (g *guard) inFetchedFlags() bool { return g.fetch && g.dates.flags && g.nesting > 1 }
 
 // flag passes on an octet of the list in PERMANENTFLAGS, without the words that the library cannot

@@ -123,8 +123,9 @@ func (c *Conn) uidNext(ctx context.Context, name string) (next uint32, err error
 }
 
 // suggest adds the folders with the most similar names to the error. hMailServer answers BAD for a
-// folder that does not exist. So do servers that are out of order; those do not list folders either.
-// missing says that the refusal names that as its reason (RFC 5530 3), or none: Dovecot 2.3 sends no code.
+// folder that does not exist. So do servers that are out of order; those do not list folders
+// either. missing says that the refusal names that as its reason (RFC 5530 3), or none: Dovecot 2.3
+// sends no code.
 func (c *Conn) suggest(ctx context.Context, err error, name string, bad, missing bool) error {
 	var e *Error
 	if !errors.As(err, &e) || e.Kind != KindNoFolder && (e.Kind != KindProtocol || !bad) {

@@ -409,8 +409,8 @@ func TestFirstSince(t *testing.T) {
 	}
 }
 
-// TestHighestUID: a server whose SEARCH finds nothing is asked for all messages. 0 is the answer of an
-// empty folder alone, because the cursor begins there.
+// TestHighestUID: a server whose SEARCH finds nothing is asked for all messages. 0 is the answer of
+// an empty folder alone, because the cursor begins there.
 func TestHighestUID(t *testing.T) {
 	for name, tc := range map[string]struct {
 		messages int

@@ -31,8 +31,9 @@ const (
 // library reads it: the library has none, and calls itself for each parenthesis.
 //
 // It reads octet by octet what the library reads, or refuses it. What the library would read in
-// another way is refused: a line end in a quoted string or in a list. A response code without "]" ends
-// with its line. So the library can never read as a response what the guard takes for a literal.
+// another way is refused: a line end in a quoted string or in a list. A response code without "]"
+// ends with its line. So the library can never read as a response what the guard takes for a
+// literal.
 type guard struct {
 	state   phase
 	held    []byte // the head of a response, while its type is not known
@@ -252,8 +253,9 @@ func (g *guard) typed(name string, tagged bool, c byte) error {
 	return g.data(c)
 }
 
-// nstring passes on an octet of an ID response that is outside of a quoted string. A value may be NIL
-// (RFC 2971 4), and the library ends the connection at one. It gets an empty string in its place.
+// nstring passes on an octet of an ID response that is outside of a quoted string. A value may be
+// NIL (RFC 2971 4), and the library ends the connection at one. It gets an empty string in its
+// place.
 func (g *guard) nstring(c byte, nested bool, out []byte) []byte {
 	if isAtom(c) && len(g.word) < maxHead {
 		g.word = append(g.word, c)

@@ -89,8 +89,8 @@ func TestIdleArrivedWhileOpened(t *testing.T) {
 	}
 }
 
-// TestIdleRepeats: a server that says again how many messages there are says nothing of a new one, not
-// even as one fewer than there were. One more than there are by then is one.
+// TestIdleRepeats: a server that says again how many messages there are says nothing of a new one,
+// not even as one fewer than there were. One more than there are by then is one.
 func TestIdleRepeats(t *testing.T) {
 	for said, want := range map[string]bool{
 		"* 3 EXISTS\r\n": false, "* 3 EXPUNGE\r\n* 2 EXISTS\r\n": false, "* 2 EXISTS\r\n": false,
@@ -292,8 +292,8 @@ func TestIdleEndedByServer(t *testing.T) {
 	}
 }
 
-// TestPoll: NOOP tells of the open folder, STATUS of the others. One that the server does not open, or
-// does not tell about under its name, is left out.
+// TestPoll: NOOP tells of the open folder, STATUS of the others. One that the server does not open,
+// or does not tell about under its name, is left out.
 func TestPoll(t *testing.T) {
 	c := open(t,
 		fakeimap.Step{Expect: "NOOP$", Reply: "* 4 EXISTS\r\n{tag} OK done\r\n"},

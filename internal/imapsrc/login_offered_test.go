@@ -7,7 +7,8 @@ import (
 	"postrider/internal/testserver/fakeimap"
 )
 
-// TestLoginNotOffered: a login that the inbox is set to, and that the server does not offer, is not tried.
+// TestLoginNotOffered: a login that the inbox is set to, and that the server does not offer, is not
+// tried.
 func TestLoginNotOffered(t *testing.T) {
 	for auth, tc := range map[string]struct{ caps, says string }{
 		"login": {"AUTH=PLAIN LOGINDISABLED", "does not offer LOGIN (it offers AUTH=PLAIN)"},

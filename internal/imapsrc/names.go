@@ -11,7 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// The line of a LIST or STATUS response from the attributes or the name on, as the library reads it.
+// The line of a LIST or STATUS response from the attributes or the name on, as the library reads
+// it.
 const (
 	quoted    = `"(?:[^"\\]|\\.)*"`
 	attribute = `\\?[^(){ %*"\\\]\x00-\x1f\x7f]+`

@@ -24,8 +24,8 @@ func (c *Conn) Since(ctx context.Context, from, to uint32, day time.Time) ([]uin
 	return c.search(ctx, &imap.SearchCriteria{Since: day}, from, to)
 }
 
-// FirstSince returns the lowest UID that Since finds up to a UID; 0 when there is none. It fails when
-// the last message shows that there is one.
+// FirstSince returns the lowest UID that Since finds up to a UID; 0 when there is none. It fails
+// when the last message shows that there is one.
 func (c *Conn) FirstSince(ctx context.Context, to uint32, day time.Time) (uint32, error) {
 	uids, err := c.Since(ctx, 1, to, day)
 	switch {
@@ -51,8 +51,9 @@ func (c *Conn) FirstSince(ctx context.Context, to uint32, day time.Time) (uint32
 
 const opSearch = "search folder"
 
-// HighestUID returns the UID of the last message of the open folder; 0 when it is empty. It fails when
-// the server shows none of the messages that are there. As a message number "*" is the last one, too.
+// HighestUID returns the UID of the last message of the open folder; 0 when it is empty. It fails
+// when the server shows none of the messages that are there. As a message number "*" is the last
+// one, too.
 func (c *Conn) HighestUID(ctx context.Context) (uint32, error) {
 	last := imap.UIDSet{imap.UIDRange{}} // "*"
 	uids, err := c.search(ctx, &imap.SearchCriteria{UID: []imap.UIDSet{last}}, 1, 1<<32-1)

@@ -47,8 +47,8 @@ func (w *wire) findStatus(p []byte) bool {
 	return true
 }
 
-// counted notes how many messages an EXISTS response says there are. Some servers repeat it. While the
-// folder is being opened, too: UIDNEXT may be from before that.
+// counted notes how many messages an EXISTS response says there are. Some servers repeat it. While
+// the folder is being opened, too: UIDNEXT may be from before that.
 func (w *wire) counted(number string) {
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil {

@@ -193,8 +193,8 @@ func joinFolders(names []string) string {
 }
 
 // CSV writes inboxes as ReadCSV reads them. It has where passwords are, and nothing in the place of
-// a password itself. The error says of which inboxes it is not known where the password is: one line
-// for each, or for all with the same cause.
+// a password itself. The error says of which inboxes it is not known where the password is: one
+// line for each, or for all with the same cause.
 func (s *Store) CSV(boxes []Inbox) (string, error) {
 	var out strings.Builder
 	var causes []string

@@ -57,9 +57,9 @@ func (s *Store) Distrust(ctx context.Context, folderID, epoch int64) error {
 
 // Rewind moves the cursor back to uid. Messages above uid that were never registered are then
 // registered as new. Registered messages stay in the ledger and are not registered again. A cursor
-// at or below uid stays. The trail of the inbox has a line about it, with who and the detail, and the
-// inbox counts as changed: a watch visits it. Rewind returns ErrCursorMoved when the folder was never
-// scanned or is no longer in that epoch, and ErrScanLost when the lease was taken over.
+// at or below uid stays. The trail of the inbox has a line about it, with who and the detail, and
+// the inbox counts as changed: a watch visits it. Rewind returns ErrCursorMoved when the folder was
+// never scanned or is no longer in that epoch, and ErrScanLost when the lease was taken over.
 func (s *Store) Rewind(ctx context.Context, by Scan, f Folder, uid uint32, who, detail string) error {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		matched, err := db.Exec(tx, sqlRewindFolder, uid, uid, uid, uid, uid, uid, f.ID, f.UIDValidity)

@@ -57,8 +57,8 @@ func TestScansEndTogether(t *testing.T) {
 	})
 }
 
-// TestScansEndWhileLocked: when another program has the SQLite file locked for too long, the ends of
-// scans do not wait one after the other.
+// TestScansEndWhileLocked: when another program has the SQLite file locked for too long, the ends
+// of scans do not wait one after the other.
 func TestScansEndWhileLocked(t *testing.T) {
 	cfg := db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")}
 	open := func(opts ...db.Option) *db.DB {

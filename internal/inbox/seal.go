@@ -100,8 +100,8 @@ func setAgain(address string) string {
 	return "postrider inbox set " + text.Arg(address) + " --host HOST --port N --security tls --username NAME --password-stdin"
 }
 
-// requireKey fails when there is no key file. It is called when encrypted passwords or tokens exist:
-// a new key could not decrypt them.
+// requireKey fails when there is no key file. It is called when encrypted passwords or tokens
+// exist: a new key could not decrypt them.
 func (s *Sealer) requireKey() error {
 	_, err := s.readKey()
 	if errors.Is(err, ErrNoKey) {

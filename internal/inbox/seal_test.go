@@ -101,8 +101,8 @@ func TestLostKey(t *testing.T) {
 	}
 }
 
-// TestLostKeyOfTokens checks that the key is not replaced either while only a token, such as that of
-// the relay, is encrypted with it.
+// TestLostKeyOfTokens checks that the key is not replaced either while only a token, such as that
+// of the relay, is encrypted with it.
 func TestLostKeyOfTokens(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		token := func(sealed string) {

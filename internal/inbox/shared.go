@@ -7,8 +7,8 @@ import (
 )
 
 // Shared says which active inboxes of the list read a folder that in reads, too: by the same
-// username at the same host (in any case) and port. Each forwards what arrives there. The first one is
-// named, and the others are counted.
+// username at the same host (in any case) and port. Each forwards what arrives there. The first one
+// is named, and the others are counted.
 func (in Inbox) Shared(list []Inbox) (notes []string) {
 	more := 0
 	for i := range list {

@@ -41,8 +41,9 @@ const (
 		reconciled, initialized_at, last_scanned_at FROM monitored_folders WHERE inbox_id IN ? ORDER BY inbox_id, name`
 	sqlInsertFolder = `INSERT INTO monitored_folders (inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid, reconciled, changes)
 		VALUES (?, ?, 1, 0, 0, 0, 0, 0, 0)`
-	// Of a folder that was not watched, a new epoch that was not compared to the end has messages behind the
-	// cursor that were not registered. It begins another one, whatever a run that compares it does meanwhile.
+	// Of a folder that was not watched, a new epoch that was not compared to the end has messages
+	// behind the cursor that were not registered. It begins another one, whatever a run that
+	// compares it does meanwhile.
 	sqlWatchFolders = `UPDATE monitored_folders SET
 		reconciled = CASE WHEN is_active = 0 AND reconciled <> uid_validity THEN -2 ELSE reconciled END,
 		is_active = CASE WHEN name IN ? THEN 1 ELSE 0 END
@@ -78,7 +79,8 @@ const (
 		failing_since = CASE WHEN failed_scans = 0 OR login_needed <> ? THEN ? ELSE failing_since END,
 		failed_scans = CASE WHEN login_needed <> ? THEN 1 ELSE failed_scans + 1 END, login_needed = ?,
 		` + scanEnds
-	// If the last failures are of the other kind, too few to begin an outage, the outage is as it began.
+	// If the last failures are of the other kind, too few to begin an outage, the outage is as it
+	// began.
 	sqlTroubles = `SELECT id, CASE WHEN outage_since IS NULL OR outage_until IS NOT NULL THEN 'inbox_ok'
 		WHEN login_needed = 1 OR failing_since > outage_since THEN 'needs_login' ELSE 'inbox_unreachable' END FROM monitored_emails WHERE id IN ?`
 	sqlOutage = `UPDATE monitored_emails SET outage_since = failing_since, outage_until = NULL
@@ -91,8 +93,8 @@ const (
 	sqlResetEpoch = `UPDATE monitored_folders SET uid_validity = ?, last_seen_uid = 0, start_uid = 0, baseline_uid = 0,
 		reconciled = 0
 		WHERE id = ? AND uid_validity = ? AND initialized_at IS NOT NULL`
-	// A folder that is distrusted stays so until it begins a new epoch. Of one that is not watched only known
-	// messages were registered, so its cursor begins again.
+	// A folder that is distrusted stays so until it begins a new epoch. Of one that is not watched
+	// only known messages were registered, so its cursor begins again.
 	sqlReconciled = `UPDATE monitored_folders SET reconciled = CASE WHEN reconciled < 0 THEN reconciled ELSE ? END,
 		last_seen_uid = CASE WHEN is_active = 0 THEN 0 ELSE last_seen_uid END
 		WHERE id = ? AND uid_validity = ?`

@@ -237,8 +237,8 @@ func (s *Store) List(ctx context.Context, activeOnly bool) ([]Inbox, error) {
 	return inboxes, nil
 }
 
-// ByID returns those of the inboxes that are there, disabled ones too, with their labels and without
-// their folders.
+// ByID returns those of the inboxes that are there, disabled ones too, with their labels and
+// without their folders.
 func (s *Store) ByID(ctx context.Context, ids []int64) (map[int64]Inbox, error) {
 	out := map[int64]Inbox{}
 	if len(ids) == 0 {

@@ -22,8 +22,8 @@ const maxText = 320
 // maxPath is the width of the columns for files.
 const maxPath = 1024
 
-// normalize sets the defaults, makes texts what an import of them reads, and reports everything that
-// is wrong with an inbox, except its address and folders.
+// normalize sets the defaults, makes texts what an import of them reads, and reports everything
+// that is wrong with an inbox, except its address and folders.
 func (in *Inbox) normalize() error {
 	var errs []error
 	in.Username = cmp.Or(strings.TrimSpace(in.Username), strings.TrimSpace(in.Address))

@@ -150,8 +150,8 @@ func (q *Quota) Left(ctx context.Context) (n int, why *Reached, err error) {
 	return max(n, 0), why, nil
 }
 
-// Tidy stores the usage as of now, which writes only if that changes it. What was recorded while the
-// clock was ahead counts from then on: whoever only looks counts it as of now each time.
+// Tidy stores the usage as of now, which writes only if that changes it. What was recorded while
+// the clock was ahead counts from then on: whoever only looks counts it as of now each time.
 func (q *Quota) Tidy(ctx context.Context) error {
 	if !q.Limited() {
 		return nil

@@ -190,7 +190,8 @@ func (c *contentReader) decoded(h Header, p part, octets []byte) string {
 const maxLabel = 40 // octets of the name of a charset or a transfer encoding
 
 // transferDecode decodes the Content-Transfer-Encoding (RFC 2045 6). Together with an error it
-// returns what it could decode, as mail programs show it; all as it is if the encoding is not known.
+// returns what it could decode, as mail programs show it; all as it is if the encoding is not
+// known.
 func transferDecode(octets []byte, encoding string) ([]byte, error) {
 	encoding, _, _ = strings.Cut(withoutComments(encoding), ";") // it has no parameters, but some mailers end it so
 	encoding = strings.ToLower(strings.TrimSpace(encoding))
@@ -283,7 +284,8 @@ func (p part) decode(octets []byte) (text, unknown string) {
 }
 
 // looksRight reports whether text in a charset that is not known can be read as UTF-8, which most
-// charsets have in common as far as it is ASCII. UTF-7 and ISO 2022 write other characters in ASCII.
+// charsets have in common as far as it is ASCII. UTF-7 and ISO 2022 write other characters in
+// ASCII.
 func looksRight(octets []byte, label string) bool {
 	if label == "utf-8" || label == "utf8" {
 		return true
@@ -302,6 +304,6 @@ var invisible = strings.NewReplacer("\r\n", "\n", "\u00ad", "", "\u200b", "", "\
 // Visible returns a text without the invisible characters that Content and Header.Texts leave out.
 func Visible(s string) string { return invisible.Replace(s) }
 
-// flowed joins the lines of a text that are one (RFC 3676 4.2). The line "-- " above a signature is not
-// joined to the lines around it (RFC 3676 4.3).
+// flowed joins the lines of a text that are one (RFC 3676 4.2). The line "-- " above a signature is
+// not joined to the lines around it (RFC 3676 4.3).
 var flowed = strings.NewReplacer(" \n-- \n", "\n-- \n", "\n-- \n", "\n-- \n", " \n", "")

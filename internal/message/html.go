@@ -7,8 +7,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// breaks are elements that begin a new line, or are displayed between words. All others, also unknown
-// ones, do not break a word: "hea<b>ring</b>" is one.
+// breaks are elements that begin a new line, or are displayed between words. All others, also
+// unknown ones, do not break a word: "hea<b>ring</b>" is one.
 var breaks = map[atom.Atom]bool{
 	atom.Address: true, atom.Article: true, atom.Aside: true, atom.Blockquote: true, atom.Body: true,
 	atom.Br: true, atom.Button: true, atom.Caption: true, atom.Center: true, atom.Col: true, atom.Dd: true,

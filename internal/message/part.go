@@ -32,8 +32,8 @@ var packed = map[string]bool{
 	"application/ms-tnef": true, "application/vnd.ms-tnef": true,
 }
 
-// packedName finds a part of such a type that the sender's program calls application/octet-stream (RFC
-// 8551 3.2.1).
+// packedName finds a part of such a type that the sender's program calls application/octet-stream
+// (RFC 8551 3.2.1).
 var packedName = regexp.MustCompile(`(?i)^(?:winmail\.dat|.+\.p7m)$`)
 
 func (p part) packed() bool {
@@ -43,9 +43,9 @@ func (p part) packed() bool {
 // textPlain is the type of a part that names none, or one that is invalid (RFC 2045 5.2).
 const textPlain = "text/plain"
 
-// describe reads a part's header. implied is its type if it names none. A part is an attachment when
-// its disposition says so (RFC 2183), when it has a file name and is not inline text, or when it is a
-// whole message.
+// describe reads a part's header. implied is its type if it names none. A part is an attachment
+// when its disposition says so (RFC 2183), when it has a file name and is not inline text, or when
+// it is a whole message.
 func describe(h Header, implied string) part {
 	contentType, disposition := h.Get("Content-Type"), h.Get("Content-Disposition")
 	p := part{unclear: tooComplex(contentType) || tooComplex(disposition)}
@@ -76,8 +76,8 @@ func tooComplex(v string) bool {
 	return len(v) > maxMediaType || strings.Count(v, ";") > maxParameters
 }
 
-// mediaType is mime.ParseMediaType that also accepts comments (RFC 2045 5.1). When a parameter breaks
-// the grammar, only that one is missing. When the field exceeds the limits, all are.
+// mediaType is mime.ParseMediaType that also accepts comments (RFC 2045 5.1). When a parameter
+// breaks the grammar, only that one is missing. When the field exceeds the limits, all are.
 func mediaType(v string) (string, map[string]string) {
 	if tooComplex(v) {
 		v, _, _ = strings.Cut(v[:min(len(v), maxMediaType)], ";")
@@ -119,7 +119,8 @@ func inForeignPieces(v string) bool {
 	return m != nil && !slices.Contains([]string{"utf-8", "us-ascii"}, strings.ToLower(m[1]))
 }
 
-// parameter finds a parameter that package mime rejects, such as one without the quotes that it needs.
+// parameter finds a parameter that package mime rejects, such as one without the quotes that it
+// needs.
 var parameter = regexp.MustCompile(`[;\s]([^\s;="*]+)(\*\d+)?(\*?)\s*=\s*("(?:[^"\\]|\\.)*"|[^;]*)`)
 
 // unquoted is the value of a parameter. A quote without an end is ignored.

@@ -107,7 +107,8 @@ func (b *Spool) Write(p []byte) (int, error) {
 
 var crlf = []byte("\r\n")
 
-// wholeLines is the length of the lines that p begins with, up to one that does not end in CRLF alone.
+// wholeLines is the length of the lines that p begins with, up to one that does not end in CRLF
+// alone.
 func wholeLines(p []byte) (n int) {
 	for {
 		i := bytes.IndexByte(p[n:], '\n')

@@ -122,8 +122,8 @@ func charsetOf(label string) string {
 	return cmp.Or(aliases[label], label)
 }
 
-// fromCharset decodes b. It fails if the charset is not known, or if b is not valid in it; a few octets
-// that are not UTF-8 become U+FFFD.
+// fromCharset decodes b. It fails if the charset is not known, or if b is not valid in it; a few
+// octets that are not UTF-8 become U+FFFD.
 func fromCharset(b []byte, label string) (s string, ok bool) {
 	switch label = charsetOf(label); label {
 	case "":
@@ -143,8 +143,8 @@ func fromCharset(b []byte, label string) (s string, ok bool) {
 	return s, err == nil && utf8.ValidString(s) && s != "\uFFFD"
 }
 
-// mostlyUTF8 reports whether b is UTF-8, or has more characters of several octets than octets that are
-// none, as text that a program has cut.
+// mostlyUTF8 reports whether b is UTF-8, or has more characters of several octets than octets that
+// are none, as text that a program has cut.
 func mostlyUTF8(b []byte) bool {
 	characters, invalid := 0, 0
 	for len(b) > 0 {

@@ -2,8 +2,8 @@
 //
 // All numbers are those of the database, and so of all hosts and processes: whoever scrapes several
 // hosts gets them several times, and takes the maximum and not the sum. Counters never fall when
-// tasks are deleted, nor when a process ends. Times are absolute, in seconds since 1970: an age that
-// is computed from them goes on growing when no pass runs any more.
+// tasks are deleted, nor when a process ends. Times are absolute, in seconds since 1970: an age
+// that is computed from them goes on growing when no pass runs any more.
 //
 // The number of series is bounded: by the number of inboxes, times a constant.
 package metrics

@@ -78,7 +78,8 @@ func CheckDirectory(path string) error {
 	return nil
 }
 
-// CheckFile reports why WriteFile could not write the file. It makes a temporary file and removes it.
+// CheckFile reports why WriteFile could not write the file. It makes a temporary file and removes
+// it.
 func CheckFile(path string) error {
 	if err := CheckDirectory(path); err != nil {
 		return err

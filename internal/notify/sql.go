@@ -24,8 +24,8 @@ SELECT a.task_id AS id, a.status, a.reported_at AS finished_at, n.at AS told FRO
 LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'bounce' AND n.ref_id = a.task_id
 WHERE a.inbox_id IN ? AND a.status = 'bounced' AND (n.ref_id IS NULL OR a.reported_at > n.at) ORDER BY a.task_id, a.reported_at`
 
-	// Reads the whole table; it has a row for each inbox only. If the last failures are of the other kind,
-	// too few to begin an outage, the outage is as it began.
+	// Reads the whole table; it has a row for each inbox only. If the last failures are of the
+	// other kind, too few to begin an outage, the outage is as it began.
 	sqlOutages = `
 SELECT e.id, e.email_address, e.failed_scans, e.last_error,
   CASE WHEN e.login_needed = 1 OR e.outage_until IS NULL AND e.failing_since > e.outage_since THEN 1 ELSE 0 END AS login_needed,

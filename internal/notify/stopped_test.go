@@ -26,8 +26,8 @@ func TestStopped(t *testing.T) {
 	b.wantSent("the next run", oneDead)
 }
 
-// TestTimeOver checks that a relay that is silent until the time is over has failed: without a pause
-// each pass would wait for it.
+// TestTimeOver checks that a relay that is silent until the time is over has failed: without a
+// pause each pass would wait for it.
 func TestTimeOver(t *testing.T) {
 	b := newBench(t, config(t, "sqlite"))
 	b.Config.To = append(b.Config.To, "others@firm.example")

@@ -55,8 +55,8 @@ var google = &provider{
 const googleMail = "https://mail.google.com/"
 
 // microsoft is as in https://learn.microsoft.com/exchange/client-developer/legacy-protocols/
-// how-to-authenticate-an-imap-pop-smtp-application-by-using-oauth. A registration for http://localhost
-// holds for each port.
+// how-to-authenticate-an-imap-pop-smtp-application-by-using-oauth. A registration for
+// http://localhost holds for each port.
 func microsoft(tenant string) *provider {
 	if tenant == "" {
 		tenant = "common"

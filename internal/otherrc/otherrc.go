@@ -128,10 +128,10 @@ type login struct {
 	skipped            bool
 }
 
-// Entries makes an entry for each login, with the folders of all accounts that have it. The address of
-// an inbox is the username when that is an address. Else addresses has it, by USER, or by USER@HOST
-// where several servers have that user. app is the application for accounts that log in with OAuth2;
-// empty for none.
+// Entries makes an entry for each login, with the folders of all accounts that have it. The address
+// of an inbox is the username when that is an address. Else addresses has it, by USER, or by
+// USER@HOST where several servers have that user. app is the application for accounts that log in
+// with OAuth2; empty for none.
 func Entries(accounts []Account, addresses map[string]string, app string) ([]inbox.Entry, error) {
 	used := map[string]bool{}
 	var entries []inbox.Entry

@@ -59,8 +59,9 @@ const (
 )
 
 // Fault records that a destination failed, and pauses it for all processes, for atLeast or longer.
-// gone disables it. With event, the event is the likely reason: if the destination has worked since it
-// failed, that is no failure of it. news reports whether it failed first now, or is gone first now.
+// gone disables it. With event, the event is the likely reason: if the destination has worked since
+// it failed, that is no failure of it. news reports whether it failed first now, or is gone first
+// now.
 func (s *Store) Fault(ctx context.Context, d Destination, why string, atLeast time.Duration, gone, event bool) (news bool, _ error) {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		rows, err := db.Query(tx, (*destinationRow).into, s.db.Lock(sqlDestination), d.Name)

@@ -39,8 +39,8 @@ const (
 
 // Run publishes what is due: at once, soon after woken has an element, and every few seconds, until
 // ctx ends. After last is closed, it publishes what is due by then and returns: new batches begin
-// for up to Drain, and each batch has its whole timeout. Destinations do not wait for each other. What
-// fails is tried again, and logged when it fails last.
+// for up to Drain, and each batch has its whole timeout. Destinations do not wait for each other.
+// What fails is tried again, and logged when it fails last.
 func (d *Dispatcher) Run(ctx context.Context, woken, last <-chan struct{}) {
 	begin, enough := context.WithCancel(ctx)
 	defer enough()
@@ -110,9 +110,9 @@ type rounds struct {
 	pace, gather time.Duration // before and after the wait for news
 }
 
-// run does a round at once, after each element of news, and every few seconds, until ctx ends. A round
-// that begins after last was closed is the final one. An error is the database's. A process that stays
-// up logs that elsewhere, and has no final round.
+// run does a round at once, after each element of news, and every few seconds, until ctx ends. A
+// round that begins after last was closed is the final one. An error is the database's. A process
+// that stays up logs that elsewhere, and has no final round.
 func (r *rounds) run(ctx context.Context, round func() error) {
 	wait := lookEvery
 	for ctx.Err() == nil {

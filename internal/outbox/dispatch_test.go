@@ -160,8 +160,8 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestPoisonAmongOthers: an event that a destination never takes delays the others by the first pause
-// at most, and the log has its fault once.
+// TestPoisonAmongOthers: an event that a destination never takes delays the others by the first
+// pause at most, and the log has its fault once.
 func TestPoisonAmongOthers(t *testing.T) {
 	for _, every := range []time.Duration{30 * time.Second, 3 * time.Minute, time.Hour} {
 		t.Run(every.String(), func(t *testing.T) {
@@ -205,8 +205,8 @@ func TestPoisonAmongOthers(t *testing.T) {
 	}
 }
 
-// TestDownAfterOne: of a destination that fails after it has taken an event, and has only one left to
-// take, the log tells once.
+// TestDownAfterOne: of a destination that fails after it has taken an event, and has only one left
+// to take, the log tells once.
 func TestDownAfterOne(t *testing.T) {
 	d := newDesk(t)
 	d.Plan = to("crm")
@@ -287,8 +287,9 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestSlowAtTheEnd: at its end a pass lets a batch that is under way have its whole timeout. Otherwise a
-// destination that is slower than the end of each pass would get the same event for ever.
+// TestSlowAtTheEnd: at its end a pass lets a batch that is under way have its whole timeout.
+// Otherwise a destination that is slower than the end of each pass would get the same event for
+// ever.
 func TestSlowAtTheEnd(t *testing.T) {
 	d := newDesk(t)
 	d.Drain = 0
@@ -321,8 +322,8 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// TestBatches: batches grow while a destination is quick: while it takes a batch in a thirtieth of the
-// time that it has.
+// TestBatches: batches grow while a destination is quick: while it takes a batch in a thirtieth of
+// the time that it has.
 func TestBatches(t *testing.T) {
 	for each, want := range map[time.Duration][]int{
 		0:                {8, 16, 32, 50, 50, 4},
@@ -345,8 +346,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestWorksAgain: a destination that refuses the first event after its fault works again once it takes
-// one, in the same round.
+// TestWorksAgain: a destination that refuses the first event after its fault works again once it
+// takes one, in the same round.
 func TestWorksAgain(t *testing.T) {
 	d := newDesk(t)
 	d.Targets = slices.DeleteFunc(d.Targets, func(t Target) bool { return t.Name != "crm" })
@@ -416,8 +417,8 @@ func TestPace(t *testing.T) {
 	})
 }
 
-// TestCommittedLate: what is committed just after it was reported is published soon, and not a second
-// later.
+// TestCommittedLate: what is committed just after it was reported is published soon, and not a
+// second later.
 func TestCommittedLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)

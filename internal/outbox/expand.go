@@ -26,8 +26,8 @@ type Planned struct {
 	Error       string        // why there is no Body: the entry is dead from the beginning; else empty
 }
 
-// Plan finds out what follows from occurrences: any number of entries from each, and at most one for
-// each destination and action.
+// Plan finds out what follows from occurrences: any number of entries from each, and at most one
+// for each destination and action.
 type Plan func(ctx context.Context, os []Occurrence) ([]Planned, error)
 
 // Expanded is what Expand did.

@@ -35,8 +35,8 @@ func (m *machine) note(t *rapid.T) {
 	m.model.noted = append(m.model.noted, slices.Repeat([]Occurrence{o}, n)...)
 }
 
-// expand expands some occurrences, and claims some of the new entries. The plan may fail, and another
-// process may be faster.
+// expand expands some occurrences, and claims some of the new entries. The plan may fail, and
+// another process may be faster.
 func (m *machine) expand(t *rapid.T) {
 	most, faster, fails, delay := 1+small(t, "most", 4), small(t, "faster", 2), small(t, "fails", 9) == 9, small(t, "delay", 1)
 	var wants []Want

@@ -2,13 +2,13 @@
 // the IMAP server.
 //
 // An Occurrence is written in the transaction in which it happens, so neither a crash nor an
-// unavailable database can lose it. A later transaction asks the Plan which destinations want it, and
-// replaces the occurrence by one Entry for each. An entry is processed like a task: it is claimed with a
-// receipt and a lease, and ends done, dead or skipped.
+// unavailable database can lose it. A later transaction asks the Plan which destinations want it,
+// and replaces the occurrence by one Entry for each. An entry is processed like a task: it is
+// claimed with a receipt and a lease, and ends done, dead or skipped.
 //
-// An entry goes out at least once. Its ID and its octets stay the same in all tries. Events of one task
-// go to one destination in their order; nothing is promised across tasks, nor for actions. A destination
-// that is at fault holds up nothing but itself.
+// An entry goes out at least once. Its ID and its octets stay the same in all tries. Events of one
+// task go to one destination in their order; nothing is promised across tasks, nor for actions. A
+// destination that is at fault holds up nothing but itself.
 package outbox
 
 import (

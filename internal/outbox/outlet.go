@@ -67,8 +67,8 @@ func (o *outlet) hand(made Expanded, began time.Time) (news bool) {
 	return news
 }
 
-// take returns up to most of what it was given. If that is too old to begin a batch with, it returns
-// all of it as late.
+// take returns up to most of what it was given. If that is too old to begin a batch with, it
+// returns all of it as late.
 func (o *outlet) take(most int) (claims, late []Claim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -97,9 +97,9 @@ func (o *outlet) close() (claims []Claim) {
 	return claims
 }
 
-// Each batch is twice as large as the one before, as long as the destination takes them quickly:
-// in this part of the time that it has. A webhook sends all of the first batch at once, so each request
-// has the whole time.
+// Each batch is twice as large as the one before, as long as the destination takes them quickly: in
+// this part of the time that it has. A webhook sends all of the first batch at once, so each
+// request has the whole time.
 const (
 	firstBatch = 8
 	quickPart  = 30
@@ -146,8 +146,8 @@ func (o *outlet) publish(ctx, begin context.Context) error {
 
 func (o *outlet) first() int { return min(firstBatch, o.to.Batch) }
 
-// due claims what is due, if it is time to look for that. If it is not a whole batch, there is time for
-// what is made now.
+// due claims what is due, if it is time to look for that. If it is not a whole batch, there is time
+// for what is made now.
 func (o *outlet) due(ctx context.Context) (claims []Claim, err error) {
 	if o.beginLook() {
 		claims, err = o.by.Store.Receive(ctx, o.want(o.size))
@@ -162,8 +162,8 @@ func (o *outlet) due(ctx context.Context) (claims []Claim, err error) {
 }
 
 // beginLook reports whether it is time to look for what is due, and notes that it is done. This
-// process knows what it makes itself; what others made, and what is tried again, is looked for at most
-// once a second.
+// process knows what it makes itself; what others made, and what is tried again, is looked for at
+// most once a second.
 func (o *outlet) beginLook() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -181,8 +181,8 @@ func (o *outlet) mustLook() {
 	o.behind = true
 }
 
-// giveBack releases claims that were not handed over, so that they wait like all others. If that fails,
-// it keeps them as late, to try again.
+// giveBack releases claims that were not handed over, so that they wait like all others. If that
+// fails, it keeps them as late, to try again.
 func (o *outlet) giveBack(ctx context.Context, claims []Claim) error {
 	var outcomes []Outcome
 	for _, c := range claims {

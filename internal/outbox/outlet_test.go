@@ -62,7 +62,8 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestFreshBound: what is made at once is claimed at once, up to six hundred events; the rest waits.
+// TestFreshBound: what is made at once is claimed at once, up to six hundred events; the rest
+// waits.
 func TestFreshBound(t *testing.T) {
 	d := newDesk(t)
 	d.Plan = to("crm")
@@ -85,8 +86,8 @@ func TestFreshBound(t *testing.T) {
 	}
 }
 
-// TestLooks: what this process does not know of is looked for once a second, and what it knows of at
-// once.
+// TestLooks: what this process does not know of is looked for once a second, and what it knows of
+// at once.
 func TestLooks(t *testing.T) {
 	d := newDesk(t)
 	d.Plan = to("crm")
@@ -134,7 +135,8 @@ func TestFollows(t *testing.T) {
 	d.want(d.crm, "registered task:1", "forwarded task:1")
 }
 
-// TestLastLook: before it ends, Run publishes what others left, even if it has just looked for that.
+// TestLastLook: before it ends, Run publishes what others left, even if it has just looked for
+// that.
 func TestLastLook(t *testing.T) {
 	d := newDesk(t)
 	d.Plan, d.Drain = to("crm"), time.Minute
@@ -154,8 +156,8 @@ func TestLastLook(t *testing.T) {
 	d.want(d.crm, "dead task:1", "dead task:2")
 }
 
-// TestGivenBack: what was claimed as it was made, and is not handed over before the end, waits like all
-// else.
+// TestGivenBack: what was claimed as it was made, and is not handed over before the end, waits like
+// all else.
 func TestGivenBack(t *testing.T) {
 	d := newDesk(t)
 	d.Plan, d.Grace = to("crm"), time.Minute

@@ -10,8 +10,8 @@ import (
 	"postrider/internal/db"
 )
 
-// TestPlanOfDue: on SQLite, to find what is due looks at the other entries of the same task only, and
-// not at all actions that are planned for later.
+// TestPlanOfDue: on SQLite, to find what is due looks at the other entries of the same task only,
+// and not at all actions that are planned for later.
 func TestPlanOfDue(t *testing.T) {
 	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
 	b.must(b.db.View(t.Context(), func(tx *gorm.DB) error {

@@ -8,8 +8,8 @@ import (
 	"postrider/internal/db"
 )
 
-// TestStandings: the age of what waits goes by the database's clock. What has ended does not wait. A
-// destination that is not named is no longer in the configuration.
+// TestStandings: the age of what waits goes by the database's clock. What has ended does not wait.
+// A destination that is not named is no longer in the configuration.
 func TestStandings(t *testing.T) {
 	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
 	b.happen(Occurrence{Kind: Dead, TaskID: 1})
@@ -33,8 +33,8 @@ func TestStandings(t *testing.T) {
 	}
 }
 
-// TestStandingOfActions: actions are counted also if they are no longer in the configuration, and so are
-// those that failed and wait.
+// TestStandingOfActions: actions are counted also if they are no longer in the configuration, and
+// so are those that failed and wait.
 func TestStandingOfActions(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		b.happen(Occurrence{Kind: Dead, TaskID: 1}, Occurrence{Kind: Dead, TaskID: 2})
@@ -49,7 +49,8 @@ func TestStandingOfActions(t *testing.T) {
 	})
 }
 
-// TestStandingOfGone: of a destination that wants no more events, nothing says when it is tried again.
+// TestStandingOfGone: of a destination that wants no more events, nothing says when it is tried
+// again.
 func TestStandingOfGone(t *testing.T) {
 	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
 	_, err := b.Fault(t.Context(), Destination{Name: "crm"}, "HTTP 410", time.Hour, true, false)

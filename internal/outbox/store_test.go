@@ -44,8 +44,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestActionsDoNotWait: an action waits for no earlier one of its task, which may be for next month,
-// except while that is being carried out.
+// TestActionsDoNotWait: an action waits for no earlier one of its task, which may be for next
+// month, except while that is being carried out.
 func TestActionsDoNotWait(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		act := func(action string, delay time.Duration) {
@@ -165,8 +165,8 @@ func TestOperator(t *testing.T) {
 	})
 }
 
-// TestRetryAtOnce: what an operator requeues is sent at once, also to a destination that pauses, but not
-// to one that is gone. Other destinations go on pausing.
+// TestRetryAtOnce: what an operator requeues is sent at once, also to a destination that pauses,
+// but not to one that is gone. Other destinations go on pausing.
 func TestRetryAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		b.happen(Occurrence{Kind: Dead, TaskID: 1})
@@ -320,8 +320,8 @@ func TestNotMade(t *testing.T) {
 	})
 }
 
-// TestServerActions: an occurrence may have several actions, whose inboxes are found, and their ends
-// stand in the audit trail of the task, once.
+// TestServerActions: an occurrence may have several actions, whose inboxes are found, and their
+// ends stand in the audit trail of the task, once.
 func TestServerActions(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		b.happen(Occurrence{Kind: Forwarded, TaskID: 5})

@@ -42,8 +42,8 @@ func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
 	return f.broken
 }
 
-// reused returns an error if the server gave a UID to a message other than the registered one, or if
-// it may have done so and the message cannot be read. With Repair the next run compares all
+// reused returns an error if the server gave a UID to a message other than the registered one, or
+// if it may have done so and the message cannot be read. With Repair the next run compares all
 // messages of the folder: on its own, a run looks only at the UIDs just below the cursor.
 func (a *auditor) reused(ctx context.Context, f *auditedFolder) error {
 	_, err := f.again.settle(ctx, a.visit.session, f.folder)

@@ -105,8 +105,8 @@ func (r *rig) deleteTasks(uids ...uint32) {
 	}
 }
 
-// TestAuditOfChangedTasks: no run processes a task whose status does not exist, or that waits and is
-// never due.
+// TestAuditOfChangedTasks: no run processes a task whose status does not exist, or that waits and
+// is never due.
 func TestAuditOfChangedTasks(t *testing.T) {
 	for change, want := range map[string]string{
 		"status = 'processing'": `task 2 (UID 2): it has the status "processing", which does not exist`,

@@ -49,8 +49,8 @@ func (a *auditor) complete(ctx context.Context, f *auditedFolder, listed int) er
 	return nil
 }
 
-// expunged are the missing messages that the server does not describe, and does not list any more. One
-// that it still lists is missing: the server has a fault, and nobody has the message.
+// expunged are the missing messages that the server does not describe, and does not list any more.
+// One that it still lists is missing: the server has a fault, and nobody has the message.
 func (a *auditor) expunged(ctx context.Context, f *auditedFolder, s *window, uids []uint32,
 	known map[uint32]*tasks.Disposition, metas map[uint32]imapsrc.Meta,
 ) (map[uint32]bool, error) {

@@ -201,7 +201,8 @@ func (d *deliverer) vanished(ctx context.Context, j *job, why string) (tasks.Sta
 	return status, err
 }
 
-// errDeleted is why the tasks of a folder end that does not come back: an operator no longer watches it.
+// errDeleted is why the tasks of a folder end that does not come back: an operator no longer
+// watches it.
 var errDeleted = errors.New("its folder is not on the server, and is no longer watched")
 
 // unwatched reports whether a folder is no longer watched by now.

@@ -98,8 +98,8 @@ func (c *cache) offers() (n int) {
 	return n
 }
 
-// offer gives the tasks out, up to the first one that it does not have, each once. Their bodies stay
-// until they are taken.
+// offer gives the tasks out, up to the first one that it does not have, each once. Their bodies
+// stay until they are taken.
 func (c *cache) offer(ids []int64) (out []offer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -104,7 +104,8 @@ func TestCacheDropsWhatOthersClaim(t *testing.T) {
 	})
 }
 
-// TestCacheOffersOnce: a task is given out once, and not before those that are registered before it.
+// TestCacheOffersOnce: a task is given out once, and not before those that are registered before
+// it.
 func TestCacheOffersOnce(t *testing.T) {
 	onCache(t, 1<<20, 9, func(t *testing.T, c *cacheRig) {
 		c.put(1, 2)

@@ -71,8 +71,8 @@ func TestContactsNotLookedFor(t *testing.T) {
 	}
 }
 
-// TestUndecided: a message that a route may match, and no other matches, is marked as such: when it is
-// registered, and when it is decided at its claim.
+// TestUndecided: a message that a route may match, and no other matches, is marked as such: when it
+// is registered, and when it is decided at its claim.
 func TestUndecided(t *testing.T) {
 	word := route.Rule{Name: "word", Match: route.Match{Body: []string{"invoice"}}, To: []string{"team@firm.example"}}
 	reason := `no route matches; route "word": body is undecided: it has parts, but no valid boundary between them`
@@ -99,8 +99,9 @@ func TestUndecided(t *testing.T) {
 	}
 }
 
-// TestUndecidedAndTaken: a message that a route may match, and another one takes, is marked as such, and
-// the trail says which route that is: when it is registered, and when it is decided at its claim.
+// TestUndecidedAndTaken: a message that a route may match, and another one takes, is marked as
+// such, and the trail says which route that is: when it is registered, and when it is decided at
+// its claim.
 func TestUndecidedAndTaken(t *testing.T) {
 	r := newRig(t, nil,
 		route.Rule{Name: "court", Match: route.Match{Body: []string{"hearing"}}, To: []string{"court@firm.example"}},

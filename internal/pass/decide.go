@@ -116,8 +116,8 @@ type Verdict struct {
 	ByRoute route.Decision // the routes', also when the message is skipped for another reason
 }
 
-// Judge says what a pass would do with a message, and changes nothing. m.Message is set. notices says
-// that a notice goes out for a message that is too large.
+// Judge says what a pass would do with a message, and changes nothing. m.Message is set. notices
+// says that a notice goes out for a message that is too large.
 func Judge(ctx context.Context, table *route.Table, m route.Mail, maxSize int64, notices bool, maxReceived int) Verdict {
 	d, by := Decide(ctx, table, m, maxReceived)
 	v := Verdict{Status: d.Status(), Reason: d.Reason, ByRoute: by}

@@ -31,8 +31,8 @@ func (bodiless) Bodies(_ context.Context, uids []uint32, _ func(uint32, *message
 	return res, nil
 }
 
-// TestKilledAfterTheDecision: a decision that nobody gets a message was recorded at its claim, and the
-// end of the claim was not. The next run ends the task as that decision says.
+// TestKilledAfterTheDecision: a decision that nobody gets a message was recorded at its claim, and
+// the end of the claim was not. The next run ends the task as that decision says.
 func TestKilledAfterTheDecision(t *testing.T) {
 	nothing := route.Rule{Name: "other", Match: route.Match{Subject: []string{"nothing like it"}}, To: []string{"x@firm.example"}}
 	junk := route.Rule{Name: "junk", Skip: true}

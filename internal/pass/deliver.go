@@ -81,8 +81,8 @@ func (d *deliverer) decide(ctx context.Context, j *job) ([]tasks.Delivery, *task
 	return t.Deliveries, nil, nil
 }
 
-// isDecided reports whether a task was decided by the rules of that revision. Without deliveries the end
-// that followed from the decision was not recorded.
+// isDecided reports whether a task was decided by the rules of that revision. Without deliveries
+// the end that followed from the decision was not recorded.
 func isDecided(t tasks.Task, revision string) bool {
 	return t.Revision == revision && len(t.Deliveries) > 0
 }
@@ -205,9 +205,9 @@ func (d *deliverer) unrecorded(ctx context.Context, j *job, ds []tasks.Delivery,
 	return "", errors.Join(err, released)
 }
 
-// cutShort ends an attempt that a limit interrupted. The attempt does not count if some recipients were
-// never named to the relay. Otherwise it counts, so that a relay that keeps refusing is not tried for
-// ever. Its results so far are recorded already.
+// cutShort ends an attempt that a limit interrupted. The attempt does not count if some recipients
+// were never named to the relay. Otherwise it counts, so that a relay that keeps refusing is not
+// tried for ever. Its results so far are recorded already.
 func (d *deliverer) cutShort(ctx context.Context, j *job, a *attempt, why *limits.Reached) (tasks.Status, error) {
 	d.reached(why)
 	t := j.claim.Task

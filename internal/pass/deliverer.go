@@ -14,12 +14,13 @@ import (
 	"postrider/internal/text"
 )
 
-// deliverer claims the due tasks of one inbox, whichever process registered them, and sends them. A task
-// that this process has just registered is claimed only when it is marked as sending (tasks.Offer).
+// deliverer claims the due tasks of one inbox, whichever process registered them, and sends them. A
+// task that this process has just registered is claimed only when it is marked as sending
+// (tasks.Offer).
 //
-// It returns when nothing is due and no scan is under way, when the database or the session fails, or
-// when ctx ends; all its claims have ended by then. It is started once in a pass; in a process that
-// stays up, whenever there may be something to claim.
+// It returns when nothing is due and no scan is under way, when the database or the session fails,
+// or when ctx ends; all its claims have ended by then. It is started once in a pass; in a process
+// that stays up, whenever there may be something to claim.
 type deliverer struct {
 	pass     *Pass
 	revision string // of the rules in force
@@ -129,8 +130,8 @@ func (d *deliverer) due(ctx context.Context) (bool, error) {
 	return len(next) > 0, err
 }
 
-// take takes at most n of the next tasks: from the cache while the next task is in it, else from the
-// queue.
+// take takes at most n of the next tasks: from the cache while the next task is in it, else from
+// the queue.
 func (d *deliverer) take(ctx context.Context, n int) ([]*job, error) {
 	if d.cache.offers() > 0 {
 		next, err := d.pass.Queue.Next(ctx, d.wants(n))
@@ -144,7 +145,8 @@ func (d *deliverer) take(ctx context.Context, n int) ([]*job, error) {
 	return d.receive(ctx, n)
 }
 
-// offered takes those of the tasks that this process has just registered, up to the first other one.
+// offered takes those of the tasks that this process has just registered, up to the first other
+// one.
 func (d *deliverer) offered(next []int64) []*job {
 	d.taken.Store(false)
 	var jobs []*job
@@ -245,8 +247,8 @@ func (d *deliverer) receiveOne(ctx context.Context) ([]*job, error) {
 	return d.withBodies(ctx, jobs)
 }
 
-// start delivers the messages concurrently. It fetches a body before it takes a slot, so that a silent
-// server holds no slot that other inboxes need.
+// start delivers the messages concurrently. It fetches a body before it takes a slot, so that a
+// silent server holds no slot that other inboxes need.
 func (d *deliverer) start(ctx context.Context, jobs []*job) error {
 	for len(jobs) > 0 {
 		if err := ctx.Err(); err != nil {

@@ -30,8 +30,8 @@ func TestLimitUsedUp(t *testing.T) {
 	})
 }
 
-// TestLimitsRenewed: what is reserved of the limits is renewed while a message is sent, and recorded at
-// the end.
+// TestLimitsRenewed: what is reserved of the limits is renewed while a message is sent, and
+// recorded at the end.
 func TestLimitsRenewed(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.limits.set(3, time.Hour)

@@ -11,8 +11,8 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// In these tests the first of two equal messages is gone when UIDVALIDITY changes. The one that is left
-// is that of the second task.
+// In these tests the first of two equal messages is gone when UIDVALIDITY changes. The one that is
+// left is that of the second task.
 
 // TestFirstCopyRefusedInANewEpoch: the second task still has to be sent.
 func TestFirstCopyRefusedInANewEpoch(t *testing.T) {

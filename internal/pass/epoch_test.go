@@ -110,9 +110,9 @@ func TestUnwatchedFolderInANewEpoch(t *testing.T) {
 	r.wantArrived(waiting, fresh)
 }
 
-// TestWatchedAgainInANewEpoch: what arrived in a folder while it was not watched is forwarded once it
-// is watched again, also when its UIDVALIDITY changed meanwhile. Until then its messages are compared
-// with what is registered only once.
+// TestWatchedAgainInANewEpoch: what arrived in a folder while it was not watched is forwarded once
+// it is watched again, also when its UIDVALIDITY changed meanwhile. Until then its messages are
+// compared with what is registered only once.
 func TestWatchedAgainInANewEpoch(t *testing.T) {
 	r := newRig(t, on("rcpt", 2, smtpsink.Action{Code: 451}))
 	r.Config.Page = 100
@@ -153,9 +153,9 @@ func (s describing) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta
 	return s.Source.Metadata(ctx, uids)
 }
 
-// TestFolderDeleted: tasks of a watched folder wait while the server does not have it. Once it is no
-// longer watched, they end, and equal messages elsewhere are forwarded. While the server only refuses
-// to open it, they still wait.
+// TestFolderDeleted: tasks of a watched folder wait while the server does not have it. Once it is
+// no longer watched, they end, and equal messages elsewhere are forwarded. While the server only
+// refuses to open it, they still wait.
 func TestFolderDeleted(t *testing.T) {
 	var up atomic.Bool
 	r := newRig(t, downUntil(&up))

@@ -32,9 +32,9 @@ type fakeServer struct {
 
 	arrivals chan struct{} // has an element when something arrived in INBOX since it was opened
 
-	// hook is called before each operation with its name, dial, select, search, idle, poll, describe,
-	// fetch or header, and for the last three with each UID. It may block, and what it returns is
-	// what happens instead.
+	// hook is called before each operation with its name, dial, select, search, idle, poll,
+	// describe, fetch or header, and for the last three with each UID. It may block, and what it
+	// returns is what happens instead.
 	hook func(ctx context.Context, op string, uid uint32) error
 }
 

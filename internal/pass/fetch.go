@@ -108,9 +108,9 @@ func (s *session) fetchAs(ctx context.Context, folder string, epoch int64, batch
 	})
 }
 
-// fetchBatch is fetchOneByOne, and asks again for what did not come: the folder may have been opened
-// before the message arrived, and a server may show a folder as it was then. A message is gone when it
-// is not listed either, after the folder was opened again.
+// fetchBatch is fetchOneByOne, and asks again for what did not come: the folder may have been
+// opened before the message arrived, and a server may show a folder as it was then. A message is
+// gone when it is not listed either, after the folder was opened again.
 func (s *session) fetchBatch(ctx context.Context, name string, epoch int64, batch []fetched) error {
 	if err := s.fetchOneByOne(ctx, name, epoch, batch); err != nil {
 		return notGone(batch, err)
@@ -138,8 +138,8 @@ func (s *session) fetchBatch(ctx context.Context, name string, epoch int64, batc
 	return s.fetchOneByOne(ctx, name, epoch, batch)
 }
 
-// fetchOneByOne fetches all at once, and after a broken connection what is left one by one, so that a
-// message that breaks it is found, and is the only one to be blamed.
+// fetchOneByOne fetches all at once, and after a broken connection what is left one by one, so that
+// a message that breaks it is found, and is the only one to be blamed.
 func (s *session) fetchOneByOne(ctx context.Context, folder string, epoch int64, batch []fetched) error {
 	err := s.fetch(ctx, folder, epoch, batch)
 	if err == nil || !s.again(ctx, err) {
@@ -181,8 +181,8 @@ func (s *session) list(ctx context.Context, f *folder, from, to uint32) (uids []
 	return uids, err
 }
 
-// listAgain is list after the folder was opened again. Before that, a server may go on to list messages
-// that another client has expunged.
+// listAgain is list after the folder was opened again. Before that, a server may go on to list
+// messages that another client has expunged.
 func (s *session) listAgain(ctx context.Context, f *folder, from, to uint32) ([]uint32, error) {
 	err := s.retry(ctx, func() error {
 		return s.in(ctx, f.row.Name, true, func(Source, imapsrc.Folder) error { return nil })

@@ -24,8 +24,8 @@ func TestGateKeepsTheFirstFault(t *testing.T) {
 	}
 }
 
-// TestGateOpens: the pauses after faults of the relay grow, and begin again with the first one after it
-// took a message.
+// TestGateOpens: the pauses after faults of the relay grow, and begin again with the first one
+// after it took a message.
 func TestGateOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{now: time.Now, again: func(n int) time.Duration { return time.Duration(n) * time.Minute }}
@@ -73,8 +73,8 @@ func wantTried(t *testing.T, g *gate, tries int, fault error) {
 	}
 }
 
-// TestGateOfAPass: within a pass the relay is not tried again, although messages that were in flight
-// arrive after its fault.
+// TestGateOfAPass: within a pass the relay is not tried again, although messages that were in
+// flight arrive after its fault.
 func TestGateOfAPass(t *testing.T) {
 	g := &gate{now: time.Now}
 	if g.works() {

@@ -126,8 +126,8 @@ func (h honest) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, er
 	return h.Source.Metadata(ctx, uids)
 }
 
-// TestRetriedTooLarge: large messages that an operator retries, or whose limit is lower by now, are not
-// asked for. They break no connection, and hold up nothing.
+// TestRetriedTooLarge: large messages that an operator retries, or whose limit is lower by now, are
+// not asked for. They break no connection, and hold up nothing.
 func TestRetriedTooLarge(t *testing.T) {
 	for name, tc := range map[string]struct {
 		atFirst int64 // forward.max_size

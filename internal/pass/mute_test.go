@@ -26,8 +26,8 @@ func (m mute) Bodies(ctx context.Context, uids []uint32, each func(uint32, *mess
 	return m.Source.Bodies(ctx, uids, each)
 }
 
-// TestMuteServer: while a server does not answer a fetch of messages that an earlier pass registered,
-// the mail of another inbox goes out.
+// TestMuteServer: while a server does not answer a fetch of messages that an earlier pass
+// registered, the mail of another inbox goes out.
 func TestMuteServer(t *testing.T) {
 	relayed := make(chan struct{}, 10)
 	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {

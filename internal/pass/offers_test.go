@@ -49,8 +49,8 @@ func TestOffers(t *testing.T) {
 	}, urgent()...)
 }
 
-// TestOffersBehindOthers: what became due before, or is more urgent, goes out before what a pass has
-// registered.
+// TestOffersBehindOthers: what became due before, or is more urgent, goes out before what a pass
+// has registered.
 func TestOffersBehindOthers(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.pass.Config.Senders, s.pass.Config.Page = 1, 1
@@ -130,8 +130,8 @@ func TestOthersWork(t *testing.T) {
 	})
 }
 
-// TestOfferStopped: a pass that ends leaves what it had not begun as it was registered. What it claimed
-// before its scan could offer it, it releases.
+// TestOfferStopped: a pass that ends leaves what it had not begun as it was registered. What it
+// claimed before its scan could offer it, it releases.
 func TestOfferStopped(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.pass.Config.Senders, s.pass.Config.Page = 1, 4

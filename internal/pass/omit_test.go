@@ -15,7 +15,8 @@ import (
 	"postrider/internal/message"
 )
 
-// damaged is a server that lists UID 2, and answers whatever else is asked of it with OK and nothing.
+// damaged is a server that lists UID 2, and answers whatever else is asked of it with OK and
+// nothing.
 type damaged struct {
 	Source
 	repaired *atomic.Bool
@@ -43,9 +44,9 @@ func (d damaged) Bodies(ctx context.Context, uids []uint32, each func(uint32, *m
 	return res, err
 }
 
-// TestListedAndNotSent: the index of the server is damaged. It lists a message, and answers each FETCH of
-// it with OK and nothing else. The message is in the registry, has not vanished, and goes out when the
-// server is repaired.
+// TestListedAndNotSent: the index of the server is damaged. It lists a message, and answers each
+// FETCH of it with OK and nothing else. The message is in the registry, has not vanished, and goes
+// out when the server is repaired.
 func TestListedAndNotSent(t *testing.T) {
 	r := newRig(t, nil)
 	var repaired atomic.Bool
@@ -64,8 +65,8 @@ func TestListedAndNotSent(t *testing.T) {
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 3})
 }
 
-// TestAuditOfADamagedIndex: a message that the server lists and does not describe is missing, and so is
-// one that it counts and does not list.
+// TestAuditOfADamagedIndex: a message that the server lists and does not describe is missing, and
+// so is one that it counts and does not list.
 func TestAuditOfADamagedIndex(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
@@ -109,8 +110,8 @@ func (u refusing) Described(ctx context.Context, from, to uint32) ([]imapsrc.Met
 	return metas, err
 }
 
-// TestAuditOfUnreadableMessages: messages that may be other ones than those registered are not accounted
-// for while nobody can read them.
+// TestAuditOfUnreadableMessages: messages that may be other ones than those registered are not
+// accounted for while nobody can read them.
 func TestAuditOfUnreadableMessages(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
@@ -126,7 +127,8 @@ func TestAuditOfUnreadableMessages(t *testing.T) {
 	}
 }
 
-// busy is a server on which, at the first listing, another client expunges a message, and one arrives.
+// busy is a server on which, at the first listing, another client expunges a message, and one
+// arrives.
 type busy struct {
 	Source
 	r    *rig

@@ -80,13 +80,13 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 	return failed
 }
 
-// isDescribed reports whether the server said anything of a message. Before it is expunged, a server may
-// send its flags alone.
+// isDescribed reports whether the server said anything of a message. Before it is expunged, a
+// server may send its flags alone.
 func isDescribed(m imapsrc.Meta) bool { return m.Size > 0 || !m.Received.IsZero() }
 
-// withListed adds to metas the messages of a page that the server does not describe, and yet lists once
-// more. Such a message was not expunged: the server has a fault, and the cursor must not pass the message
-// without a trace of it. listed are those.
+// withListed adds to metas the messages of a page that the server does not describe, and yet lists
+// once more. Such a message was not expunged: the server has a fault, and the cursor must not pass
+// the message without a trace of it. listed are those.
 func (s *scanner) withListed(ctx context.Context, f *folder, uids []uint32, metas []imapsrc.Meta) (all []imapsrc.Meta, listed map[uint32]bool, _ error) {
 	at := map[uint32]imapsrc.Meta{}
 	for _, m := range metas {
@@ -241,8 +241,8 @@ func (s *scanner) preview(ctx context.Context, f *folder, e tasks.Entry, r tasks
 	return err
 }
 
-// offer is a task that may be sent before it is claimed; nil for others. If somebody else claims it,
-// the RCPT commands were wasted, and would use up a limit.
+// offer is a task that may be sent before it is claimed; nil for others. If somebody else claims
+// it, the RCPT commands were wasted, and would use up a limit.
 func (s *scanner) offer(f *folder, r tasks.Registration) *tasks.Task {
 	if r.Task == nil || s.pass.Limits.Limited() {
 		return nil

@@ -1,12 +1,12 @@
 // Package pass is one run over all active inboxes: register what is new, and send what is due.
 //
-// A scanner, under the scan lease of an inbox, lists the UIDs above each folder's cursor, decides who
-// gets each message, and registers a page and moves the cursor in one transaction. A deliverer claims
-// tasks that are due, whichever process registered them, and sends them. If another run holds the scan
-// lease, only the deliverer works.
+// A scanner, under the scan lease of an inbox, lists the UIDs above each folder's cursor, decides
+// who gets each message, and registers a page and moves the cursor in one transaction. A deliverer
+// claims tasks that are due, whichever process registered them, and sends them. If another run
+// holds the scan lease, only the deliverer works.
 //
-// The two communicate only through the database. They share one IMAP session and a prefetch cache. The
-// cache only saves work: a second download, and the claim of a task that was just registered.
+// The two communicate only through the database. They share one IMAP session and a prefetch cache.
+// The cache only saves work: a second download, and the claim of a task that was just registered.
 //
 // A failure stops only what it concerns. If a message cannot be fetched, decided, composed or
 // signed, an attempt of its task counts, and the messages behind it go on. An inbox that cannot be
@@ -21,8 +21,8 @@
 // workers that died left behind in disabled inboxes.
 //
 // A pass is one visit of each inbox, with a deliverer that ends when nothing is due. A process that
-// stays up (Stay, and package watch) holds its inboxes: it visits them again and again over the same
-// session, and has their deliverers started when there may be something to claim.
+// stays up (Stay, and package watch) holds its inboxes: it visits them again and again over the
+// same session, and has their deliverers started when there may be something to claim.
 package pass
 
 import (
@@ -148,13 +148,14 @@ type Config struct {
 	Headers     func(in inbox.Inbox) bool // events include the headers of its messages; nil: of none
 }
 
-// Observer follows the progress of a pass. Its methods may be called from several goroutines at once.
+// Observer follows the progress of a pass. Its methods may be called from several goroutines at
+// once.
 type Observer interface {
 	Expect(n int)      // n more messages are to be processed
 	Done(n int)        // n messages have been processed
 	Preview(p Preview) // a dry run found a message that is not registered
-	// Due: a dry run found a task that a pass would process. It has neither route nor deliveries if the
-	// pass would decide on it first.
+	// Due: a dry run found a task that a pass would process. It has neither route nor deliveries if
+	// the pass would decide on it first.
 	Due(t tasks.Task)
 }
 

@@ -47,8 +47,8 @@ func (p Preview) Would() *Would {
 	return w
 }
 
-// WouldProcess is what a pass would do with a task that is due. Without deliveries it has no decision of
-// the current routes.
+// WouldProcess is what a pass would do with a task that is due. Without deliveries it has no
+// decision of the current routes.
 func WouldProcess(t tasks.Task) *Would {
 	w := &Would{
 		Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID, Task: &t.ID,

@@ -138,8 +138,8 @@ func (a *replayer) outcome(t tasks.Task) ReplayOutcome {
 	return Compared
 }
 
-// decide asks the routes, and reports whether the known parts of the message are enough for them. What
-// is there, and yet cannot be read, is not compared.
+// decide asks the routes, and reports whether the known parts of the message are enough for them.
+// What is there, and yet cannot be read, is not compared.
 func (a *replayer) decide(ctx context.Context, it *replayed, m *message.Message) bool {
 	d := a.visit.pass.Routes.Decide(ctx, MailOf(a.visit.in, it.task, m))
 	// whole: a pass would have no more of it either.

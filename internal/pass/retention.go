@@ -23,15 +23,15 @@ const portion = 500
 // pass would take too long otherwise.
 const expireFor = time.Minute
 
-// Tidy ends and deletes what is old, as a pass does at its end: of these inboxes what Retention does not
-// keep, and what workers that died left behind in disabled inboxes.
+// Tidy ends and deletes what is old, as a pass does at its end: of these inboxes what Retention
+// does not keep, and what workers that died left behind in disabled inboxes.
 func (p *Pass) Tidy(ctx context.Context, boxes []inbox.Inbox) {
 	p.expire(ctx, boxes, make([]InboxReport, len(boxes)))
 }
 
 // expire deletes what is old enough, of the inboxes that this pass worked on, and ends what is
-// abandoned. What it cannot do, or not in time, waits for the next pass. That is an error only when the
-// database is gone.
+// abandoned. What it cannot do, or not in time, waits for the next pass. That is an error only when
+// the database is gone.
 func (p *Pass) expire(ctx context.Context, boxes []inbox.Inbox, reports []InboxReport) {
 	keep := p.Config.Retention
 	if p.Config.DryRun {

@@ -387,8 +387,8 @@ func TestDatesThatCannotBeRead(t *testing.T) {
 	})
 }
 
-// TestUndatedBeforeTheStart: when UIDVALIDITY changes, the others from before the start are known by
-// their dates nevertheless. The new message is as long as one that was deleted.
+// TestUndatedBeforeTheStart: when UIDVALIDITY changes, the others from before the start are known
+// by their dates nevertheless. The new message is as long as one that was deleted.
 func TestUndatedBeforeTheStart(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.put("old 1", "old 2", "old 3", "last")

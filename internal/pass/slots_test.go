@@ -61,8 +61,8 @@ func TestSlotsForAll(t *testing.T) {
 	})
 }
 
-// TestSlotsForAllWaitForEnds: who has all slots works alone, so it also waits until what was sent is
-// recorded. Stopped meanwhile, it keeps no slots.
+// TestSlotsForAllWaitForEnds: who has all slots works alone, so it also waits until what was sent
+// is recorded. Stopped meanwhile, it keeps no slots.
 func TestSlotsForAllWaitForEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(2)

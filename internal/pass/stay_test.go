@@ -97,8 +97,8 @@ func TestStayBesideARelayThatHangs(t *testing.T) {
 	})
 }
 
-// TestStayInThePlaceOfAnother: what the process before still sends is not claimed, even if its lease
-// has run out meanwhile.
+// TestStayInThePlaceOfAnother: what the process before still sends is not claimed, even if its
+// lease has run out meanwhile.
 func TestStayInThePlaceOfAnother(t *testing.T) {
 	for name, hang := range map[string]func(r *fakeRelay, until chan struct{}){
 		"sending": func(r *fakeRelay, until chan struct{}) { r.onSend = func(string) error { <-until; return nil } },
@@ -239,8 +239,8 @@ func TestStayLost(t *testing.T) {
 	})
 }
 
-// TestStayEndedByServer: a connection that the server ends because of a limit is not opened again at
-// once, neither while it waits nor during a visit. The next visit does.
+// TestStayEndedByServer: a connection that the server ends because of a limit is not opened again
+// at once, neither while it waits nor during a visit. The next visit does.
 func TestStayEndedByServer(t *testing.T) {
 	for _, at := range []string{"idle", "fetch", "describe"} {
 		t.Run(at, func(t *testing.T) {
@@ -422,8 +422,8 @@ func TestAdopt(t *testing.T) {
 	})
 }
 
-// TestAdoptedIsDialledAgain: when an adopted connection breaks, the configuration in force says how to
-// connect again: what the old one needs for that is closed.
+// TestAdoptedIsDialledAgain: when an adopted connection breaks, the configuration in force says how
+// to connect again: what the old one needs for that is closed.
 func TestAdoptedIsDialledAgain(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		_, old, ctx := s.stay()

@@ -44,8 +44,8 @@ func TestTurnsOfAnAccount(t *testing.T) {
 	}
 }
 
-// TestTurnsOfHosts: the next inbox is one of the host with the fewest in work, in their order, and no
-// host or account has more than its share, however its name is written.
+// TestTurnsOfHosts: the next inbox is one of the host with the fewest in work, in their order, and
+// no host or account has more than its share, however its name is written.
 func TestTurnsOfHosts(t *testing.T) {
 	boxes := []inbox.Inbox{
 		{Host: "imap.big.example", Username: "ann"},

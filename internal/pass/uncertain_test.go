@@ -240,8 +240,8 @@ func TestRecipientsThatHaveItAreNotSentToAgain(t *testing.T) {
 	})
 }
 
-// TestGivenUpInDoubt: a message that is sent again and again with an unknown outcome ends uncertain. A
-// copy waits until an operator decides.
+// TestGivenUpInDoubt: a message that is sent again and again with an unknown outcome ends
+// uncertain. A copy waits until an operator decides.
 func TestGivenUpInDoubt(t *testing.T) {
 	var up atomic.Bool
 	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
@@ -349,9 +349,9 @@ func TestRefusedForNowAfterAnUnknownOutcome(t *testing.T) {
 	r.wantTask(tasks.Uncertain, "it may have arrived")
 }
 
-// TestAbandonedInADisabledInbox: a process dies while it is sending a message to ann, and the inbox is
-// disabled. bob gets the copy in another inbox. When an operator says that ann has the message, the copy
-// is done.
+// TestAbandonedInADisabledInbox: a process dies while it is sending a message to ann, and the inbox
+// is disabled. bob gets the copy in another inbox. When an operator says that ann has the message,
+// the copy is done.
 func TestAbandonedInADisabledInbox(t *testing.T) {
 	var up atomic.Bool
 	r := newRig(t, downUntil(&up), route.Rule{Name: "all", To: []string{"ann@firm.example", "bob@firm.example"}})

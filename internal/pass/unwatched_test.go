@@ -26,9 +26,9 @@ func (s quotaSource) Bodies(ctx context.Context, uids []uint32, each func(uint32
 	return s.Source.Bodies(ctx, uids, each)
 }
 
-// TestUnwatchedInParts: a folder that is no longer watched is compared on, pass after pass, until its
-// waiting task has found its message. Whether it is watched again before that or afterwards, the messages
-// that were only compared are registered then.
+// TestUnwatchedInParts: a folder that is no longer watched is compared on, pass after pass, until
+// its waiting task has found its message. Whether it is watched again before that or afterwards,
+// the messages that were only compared are registered then.
 func TestUnwatchedInParts(t *testing.T) {
 	for name, parts := range map[string]int{"watched again before that": 3, "watched again afterwards": 4} {
 		t.Run(name, func(t *testing.T) {
@@ -75,8 +75,8 @@ func TestUnwatchedInParts(t *testing.T) {
 	}
 }
 
-// TestWatchedMeanwhile: a folder is watched again while a pass that still takes it for an unwatched one
-// compares it.
+// TestWatchedMeanwhile: a folder is watched again while a pass that still takes it for an unwatched
+// one compares it.
 func TestWatchedMeanwhile(t *testing.T) {
 	var up atomic.Bool
 	r := newRig(t, downUntil(&up))

@@ -41,8 +41,9 @@ func (s *asOpened) Bodies(ctx context.Context, uids []uint32, each func(uint32, 
 
 func (s *asOpened) isLater(uid uint32) bool { return uid >= s.next }
 
-// TestStayBesideAnotherScanner: another host registers messages that arrived after this process opened
-// the folder. This process sends those that are there, and the one that was expunged has vanished.
+// TestStayBesideAnotherScanner: another host registers messages that arrived after this process
+// opened the folder. This process sends those that are there, and the one that was expunged has
+// vanished.
 func TestStayBesideAnotherScanner(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		dial := s.pass.Dial
@@ -65,8 +66,8 @@ func TestStayBesideAnotherScanner(t *testing.T) {
 	})
 }
 
-// TestNotGoneWithoutAListing: a message that did not come is gone only when the server lists the folder
-// without it.
+// TestNotGoneWithoutAListing: a message that did not come is gone only when the server lists the
+// folder without it.
 func TestNotGoneWithoutAListing(t *testing.T) {
 	onSession(t, func(t *testing.T, ses *session, srv *fakeServer) {
 		srv.hook = func(_ context.Context, op string, _ uint32) error {

@@ -2,8 +2,8 @@
 //
 // A proxy is a URL (socks5, socks5h, http or https, with user:password), or comes from the
 // environment variables ALL_PROXY, HTTPS_PROXY and NO_PROXY, in upper or lower case. A proxy from
-// the environment is not used for loopback addresses. IMAP, SMTP and OAuth2 follow the same rules. No
-// error has the user or the password of a proxy.
+// the environment is not used for loopback addresses. IMAP, SMTP and OAuth2 follow the same rules.
+// No error has the user or the password of a proxy.
 package proxy
 
 import (
@@ -34,8 +34,8 @@ type Dialer struct {
 
 	Resolver *net.Resolver // for connections without a proxy; nil for the system's
 
-	// Control may refuse an address before a connection without a proxy is opened to it. It gets the
-	// address that the name was resolved to. Nil refuses none.
+	// Control may refuse an address before a connection without a proxy is opened to it. It gets
+	// the address that the name was resolved to. Nil refuses none.
 	Control func(network, address string, conn syscall.RawConn) error
 }
 

@@ -109,8 +109,8 @@ func (r Rule) recipients(captured map[string]string) ([]string, error) {
 	return list, nil
 }
 
-// checkMade checks an address made of a template. A stranger wrote what is captured, and must not use
-// characters with a meaning to relays or shells.
+// checkMade checks an address made of a template. A stranger wrote what is captured, and must not
+// use characters with a meaning to relays or shells.
 func checkMade(made, template string, captured map[string]string) error {
 	for _, m := range placeholder.FindAllStringSubmatch(template, -1) {
 		for _, r := range captured[m[1]] {

@@ -89,7 +89,8 @@ func combine(cs []condition, v *view, whole bool, begin, decides verdict) (resul
 	return result, found
 }
 
-// undecided is the first finding that is unknown, or one inside it, in words; empty if there is none.
+// undecided is the first finding that is unknown, or one inside it, in words; empty if there is
+// none.
 func undecided(found []finding) string {
 	for _, f := range found {
 		if why := undecided(f.group); why != "" {

@@ -33,8 +33,8 @@ func squeeze(s string) string {
 	return out.String()
 }
 
-// foldAddress is fold for an address or a glob. What fold does to its domain would make one domain of
-// two: ß and ss are different there, and so are ı and i.
+// foldAddress is fold for an address or a glob. What fold does to its domain would make one domain
+// of two: ß and ss are different there, and so are ı and i.
 func foldAddress(s string) string {
 	s = norm.NFKC.String(strings.ToValidUTF8(strings.TrimSpace(s), "\ufffd"))
 	at := strings.LastIndexByte(s, '@')

@@ -24,7 +24,8 @@ func (m Mail) isOwn(addr string) bool {
 	return m.Inbox != "" && canonical(addr) == canonical(m.Inbox)
 }
 
-// canonical is the same for all spellings of an address. It also accepts text that is not an address.
+// canonical is the same for all spellings of an address. It also accepts text that is not an
+// address.
 func canonical(addr string) string {
 	a, err := address.Parse(addr)
 	if err != nil {

@@ -45,8 +45,8 @@ const (
 	ellipsis  = "…"
 )
 
-// Decided reports whether one of these rules decided: route is a Decision's. One that was cut off may
-// include any of them.
+// Decided reports whether one of these rules decided: route is a Decision's. One that was cut off
+// may include any of them.
 func Decided(route string, rules []string) bool {
 	return slices.ContainsFunc(strings.Split(route, separator), func(name string) bool {
 		return name == ellipsis || slices.Contains(rules, name)

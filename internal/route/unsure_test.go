@@ -114,8 +114,8 @@ func TestUnsure(t *testing.T) {
 	}
 }
 
-// TestUndecidedReason: the reason that no route matches names the first route that may match, and what it
-// could not look at.
+// TestUndecidedReason: the reason that no route matches names the first route that may match, and
+// what it could not look at.
 func TestUndecidedReason(t *testing.T) {
 	to := []string{"a@x.example"}
 	other := Rule{Name: "other", Match: Match{Subject: []string{"other"}}, To: to}

@@ -32,8 +32,8 @@ type Relay struct {
 	Fault error // of the last try; nil when it took mail
 }
 
-// Meanwhile is AfterPass for a process that stays up, with what it has learned of all active inboxes
-// since it said something. Those of which it learned nothing are Busy.
+// Meanwhile is AfterPass for a process that stays up, with what it has learned of all active
+// inboxes since it said something. Those of which it learned nothing are Busy.
 func (s *Store) Meanwhile(ctx context.Context, inboxes []pass.InboxReport, relay Relay, alerts []health.Alert) ([]Line, error) {
 	r := pass.Report{Inboxes: inboxes, RelayTried: relay.Tried}
 	if relay.Fault != nil {
@@ -108,8 +108,8 @@ func holding(states []State) []Change {
 	return out
 }
 
-// statesOf are the states that a pass found. It does not know the state of an inbox that another run
-// scans, nor of a relay that it did not ask for anything, and not whether messages that failed
+// statesOf are the states that a pass found. It does not know the state of an inbox that another
+// run scans, nor of a relay that it did not ask for anything, and not whether messages that failed
 // before wait to be tried again.
 func statesOf(r pass.Report, alerts []health.Alert) []State {
 	var states []State

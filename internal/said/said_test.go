@@ -234,8 +234,8 @@ func TestNoDatabase(t *testing.T) {
 	w.want("without a database:", texts(lines), "desk@firm.example: the inbox failed: refused")
 }
 
-// TestMeanwhile: a process that stays up does not repeat what a pass said, nor a pass what that said.
-// Of a relay that was not tried it says nothing.
+// TestMeanwhile: a process that stays up does not repeat what a pass said, nor a pass what that
+// said. Of a relay that was not tried it says nothing.
 func TestMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	meanwhile := func(relay Relay, inboxes ...pass.InboxReport) []string {

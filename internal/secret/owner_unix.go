@@ -18,9 +18,9 @@ func owner(info fs.FileInfo) (uid int, ok bool) {
 	return int(stat.Uid), true
 }
 
-// GiveToDirectoryOwner gives a file that root has just created to the user who owns its directory, as
-// SQLite does with the files beside a database: the service, which runs as that user, could not open
-// it. It does nothing for others than root. A failure leaves the file to root, who can use it.
+// GiveToDirectoryOwner gives a file that root has just created to the user who owns its directory,
+// as SQLite does with the files beside a database: the service, which runs as that user, could not
+// open it. It does nothing for others than root. A failure leaves the file to root, who can use it.
 func GiveToDirectoryOwner(f *os.File) {
 	dir, err := os.Stat(filepath.Dir(f.Name()))
 	if err != nil || os.Geteuid() != 0 {

@@ -99,8 +99,8 @@ func FromText(s string) (string, error) {
 	return cutLineEnd(strings.TrimPrefix(s, "\ufeff")), nil
 }
 
-// OneLine returns an error for a secret that only works without a line break, such as a password, and
-// has one. The error is "has ...".
+// OneLine returns an error for a secret that only works without a line break, such as a password,
+// and has one. The error is "has ...".
 func OneLine(s string) error {
 	n := 1 + strings.Count(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(s), "\n")
 	if n == 1 {
@@ -109,8 +109,8 @@ func OneLine(s string) error {
 	return fmt.Errorf("has %d lines, and must have one; for the first line of what a program prints: sh -c 'pass show mail/office | head -n 1'", n)
 }
 
-// ReadPrivateFile reads a regular file that only its owner may read and write. For a file with other
-// permissions, the error has the command that fixes them. On Windows, which has no such
+// ReadPrivateFile reads a regular file that only its owner may read and write. For a file with
+// other permissions, the error has the command that fixes them. On Windows, which has no such
 // permissions, every file is read.
 func ReadPrivateFile(path string) ([]byte, error) {
 	return readPrivate(path, func() (*os.File, error) { return openRegular(path) })

@@ -77,14 +77,14 @@ func (a Arrival) Recorded(delivered *time.Time, now time.Time) Arrival {
 }
 
 // Earlier reports whether the report says that this was before the delivery. If an operator has
-// requeued the task, it is about an attempt before that; the clocks of hosts may differ by an hour. If
-// not, the clock was wrong when the delivery was recorded.
+// requeued the task, it is about an attempt before that; the clocks of hosts may differ by an hour.
+// If not, the clock was wrong when the delivery was recorded.
 func (a Arrival) Earlier(delivered *time.Time) bool {
 	return !a.At.IsZero() && delivered != nil && a.At.Before(delivered.Add(-time.Hour))
 }
 
-// Predates reports whether a report on a delivery of the task is about an attempt before an operator
-// requeued the task.
+// Predates reports whether a report on a delivery of the task is about an attempt before an
+// operator requeued the task.
 func (t Task) Predates(a Arrival, d Delivery) bool {
 	return !t.QueuedAt.Equal(t.CreatedAt) && a.Earlier(d.DeliveredAt)
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Every calls f at each turn of the interval until ctx ends or stop is called. Stop ends the context
-// of a call under way and waits for it. Leases are renewed like that.
+// Every calls f at each turn of the interval until ctx ends or stop is called. Stop ends the
+// context of a call under way and waits for it. Leases are renewed like that.
 func Every(ctx context.Context, interval time.Duration, f func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

@@ -69,16 +69,16 @@ func Own(taskID int64, ds []Delivery, owners map[string]Owner) (out []Delivery, 
 	return out, take
 }
 
-// GivesUp are the recipients that a task no longer owns when its claim ends in this status: those that
-// were refused or given up, and, when the message was skipped, those that did not get it.
+// GivesUp are the recipients that a task no longer owns when its claim ends in this status: those
+// that were refused or given up, and, when the message was skipped, those that did not get it.
 func GivesUp(status Status, ds []Delivery) []string {
 	return recipients(ds, func(d Delivery) bool {
 		return d.Status == Failed || status == Skipped && d.Status == Pending
 	})
 }
 
-// Settles are the recipients whose deliveries are settled when a claim ends in this status: tasks that
-// wait for one of them are due.
+// Settles are the recipients whose deliveries are settled when a claim ends in this status: tasks
+// that wait for one of them are due.
 func Settles(status Status, ds []Delivery) []string {
 	return recipients(ds, func(d Delivery) bool { return Settled(status, d.Status) })
 }

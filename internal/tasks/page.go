@@ -66,8 +66,8 @@ type Note struct{ Event, Detail string }
 
 // Reservation is what Reserve records.
 type Reservation struct {
-	// Identity is what the message is; nil when that is recorded already. When only the header was read,
-	// the fingerprint is the one that the task has.
+	// Identity is what the message is; nil when that is recorded already. When only the header was
+	// read, the fingerprint is the one that the task has.
 	Identity *Identity
 	// Decision replaces the recipients of a task that has not begun (Task.Begun); nil keeps them.
 	Decision *Decision

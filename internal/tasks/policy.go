@@ -155,8 +155,8 @@ func Poisoned(t Task) Result {
 	return res
 }
 
-// Abandoned is how a task of a disabled inbox ends whose worker was sending it and let its lease run
-// out: no worker claims it again.
+// Abandoned is how a task of a disabled inbox ends whose worker was sending it and let its lease
+// run out: no worker claims it again.
 func Abandoned(t Task) Result {
 	return Result{Status: Uncertain, Deliveries: t.Deliveries, Reason: fmt.Sprintf(
 		"it may have arrived: %s was sending it when its lease ran out, and %s", t.Worker, Disabled)}

@@ -58,24 +58,25 @@ type Worker interface {
 	// deliveries that wait.
 	Reserve(ctx context.Context, r Receipt, res Reservation) ([]Delivery, error)
 	// Sending commits, before the final dot, which recipients the message is about to go to, and in
-	// which form. If the claim is not recorded yet (Offer), the same transaction records it; ErrTaken
-	// if the task has changed since it was registered.
+	// which form. If the claim is not recorded yet (Offer), the same transaction records it;
+	// ErrTaken if the task has changed since it was registered.
 	Sending(ctx context.Context, c Claim, as Form, deliveries []Delivery) error
 	// Note adds a line about a claimed task to its audit trail, unless it is there already.
 	Note(ctx context.Context, r Receipt, note Note) error
-	// Finish ends the claim. Deliveries that ended undelivered give up what they own, and tasks that
-	// wait for a settled delivery become due. A second Finish with the same result changes nothing;
-	// the same goes for Release.
+	// Finish ends the claim. Deliveries that ended undelivered give up what they own, and tasks
+	// that wait for a settled delivery become due. A second Finish with the same result changes
+	// nothing; the same goes for Release.
 	Finish(ctx context.Context, r Receipt, res Result) error
 	// Release puts the task back and does not count the attempt. Without a delay it gets its old
-	// place. A task that waits for another task's delivery comes back when that delivery is settled,
-	// and after WaitRecheck at the latest. For a claim that is not recorded (Offer) Release returns
-	// ErrTaken and changes nothing.
+	// place. A task that waits for another task's delivery comes back when that delivery is
+	// settled, and after WaitRecheck at the latest. For a claim that is not recorded (Offer)
+	// Release returns ErrTaken and changes nothing.
 	Release(ctx context.Context, c Claim, reason string, delay time.Duration, deliveries []Delivery) error
 }
 
-// Operator is for people. What an operator does is a line in the audit trail, with who, when and why.
-// Tasks in a state that a method is not for stay as they are. The methods report how many tasks changed.
+// Operator is for people. What an operator does is a line in the audit trail, with who, when and
+// why. Tasks in a state that a method is not for stay as they are. The methods report how many
+// tasks changed.
 type Operator interface {
 	// Requeue starts tasks again; forwarded ones only when a delivery has bounced. Recipients that
 	// were delivered stay delivered, except those that bounced. When no recipient has the message,
@@ -96,8 +97,8 @@ type Operator interface {
 	Disable(ctx context.Context, by By, inboxID int64) error
 	// Remove disables an inbox and deletes it with its folders, its tasks and its part of the
 	// ledger. The audit trail stays, and so does who got which content. When it is cut short, the
-	// inbox is disabled and has no cursors and no live tasks: doing it again goes on. ErrSending when
-	// Disable leaves a claim: the inbox is only disabled then.
+	// inbox is disabled and has no cursors and no live tasks: doing it again goes on. ErrSending
+	// when Disable leaves a claim: the inbox is only disabled then.
 	Remove(ctx context.Context, who string, inboxID int64) error
 	// Forget drops from the ledger those of the messages whose tasks something other than the queue
 	// deleted (Disposition.Lost), so that they can be registered again. Their duplicates are
@@ -124,8 +125,8 @@ type Schedule interface {
 	// Next returns the tasks that are due, in the order in which Receive claims them, at most
 	// want.Max.
 	Next(ctx context.Context, want Want) ([]int64, error)
-	// DueOf counts the tasks of inboxes that could be claimed now. Inboxes that have none are not in
-	// it.
+	// DueOf counts the tasks of inboxes that could be claimed now. Inboxes that have none are not
+	// in it.
 	DueOf(ctx context.Context, inboxIDs []int64) (map[int64]int, error)
 	// NextDue is in how long the next task of the inboxes can be claimed that cannot be claimed
 	// now: its pause is over, or the lease of its claim. ok is false when there is none.
@@ -148,9 +149,9 @@ type Auditor interface {
 
 // Retention ends and deletes what is old.
 type Retention interface {
-	// EndAbandoned ends the claims of tasks of disabled inboxes whose leases have run out: no worker
-	// takes such a claim over. A task that was being sent ends as uncertain, and gives up its other
-	// recipients, as Disable has it do. A worker that comes back has lost the lease.
+	// EndAbandoned ends the claims of tasks of disabled inboxes whose leases have run out: no
+	// worker takes such a claim over. A task that was being sent ends as uncertain, and gives up
+	// its other recipients, as Disable has it do. A worker that comes back has lost the lease.
 	EndAbandoned(ctx context.Context) (int, error)
 	// Expire deletes the forwarded tasks of the inboxes that ended longer than age ago, the oldest
 	// of an inbox first, at most limit of them.
@@ -236,6 +237,6 @@ type Disposition struct {
 	Deliveries []Delivery // gone with the task when that was purged
 }
 
-// Lost reports whether something other than the queue deleted the message's task: what became of the
-// message is unknown.
+// Lost reports whether something other than the queue deleted the message's task: what became of
+// the message is unknown.
 func (d Disposition) Lost() bool { return d.TaskID != 0 && d.Status == "" }

@@ -8,7 +8,8 @@ import (
 	"postrider/internal/text"
 )
 
-// Finder searches tasks. Search reads at most Search.Examine of them, or the few that an index finds.
+// Finder searches tasks. Search reads at most Search.Examine of them, or the few that an index
+// finds.
 type Finder interface {
 	// Search returns tasks that match, the newest first.
 	Search(ctx context.Context, s Search) (Found, error)

@@ -1,11 +1,11 @@
 // Package tasks is the registry of every message ever seen and the queue that processes it.
 //
-// A message is registered once, by (folder, epoch, UID), in the transaction that moves the
-// folder's cursor past it. A task is claimed with a fresh receipt and changed with the same
-// receipt. The receipt alone decides: a worker whose lease ran out, but whose task nobody else has
-// claimed or changed, still finishes it. Otherwise every call reports ErrLeaseLost and changes
-// nothing, and the conflict goes into the audit trail. A process may start to send a task that it has
-// just registered before it has claimed it, see Offer.
+// A message is registered once, by (folder, epoch, UID), in the transaction that moves the folder's
+// cursor past it. A task is claimed with a fresh receipt and changed with the same receipt. The
+// receipt alone decides: a worker whose lease ran out, but whose task nobody else has claimed or
+// changed, still finishes it. Otherwise every call reports ErrLeaseLost and changes nothing, and
+// the conflict goes into the audit trail. A process may start to send a task that it has just
+// registered before it has claimed it, see Offer.
 //
 // Who gets a message is decided once and recorded (Decision). Nobody gets the same content twice:
 // a delivery goes out only while its task owns the row (scope, content, recipient), see Own.
@@ -34,8 +34,8 @@ import (
 var ErrLeaseLost = errors.New("the lease of the task was lost")
 
 // ErrTaken reports that a task has changed since this process registered it: another worker claimed
-// it, an operator changed it, or its inbox was disabled. The claim was never recorded and nothing was
-// sent. Drop it.
+// it, an operator changed it, or its inbox was disabled. The claim was never recorded and nothing
+// was sent. Drop it.
 var ErrTaken = errors.New("the task was claimed or changed by somebody else after it was registered")
 
 // ErrSending reports that a message of an inbox is being sent: the inbox cannot be removed yet.
@@ -201,8 +201,8 @@ func (c Claim) Recorded() bool { return c.Lease == 0 }
 
 // Offer returns a claim that the registry does not have yet, of a task that this process has just
 // registered. The first Sending records it. Until then any worker may claim the task, and a killed
-// process leaves nothing behind. token identifies the process. A task is offered once, so no two claims
-// have the same receipt.
+// process leaves nothing behind. token identifies the process. A task is offered once, so no two
+// claims have the same receipt.
 func Offer(t Task, token, worker string, lease time.Duration) Claim {
 	c := Claim{
 		Receipt: Receipt{TaskID: t.ID, Token: Token(token, t.ID), Worker: worker},

@@ -1,6 +1,7 @@
 package terminal
 
-// Color is a colour of text on a terminal, as the parameter of its escape sequence (ECMA-48 8.3.117).
+// Color is a colour of text on a terminal, as the parameter of its escape sequence (ECMA-48
+// 8.3.117).
 type Color string
 
 // The colours. None leaves a text as it is.

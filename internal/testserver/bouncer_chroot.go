@@ -195,8 +195,9 @@ func (r *root) start(next int, conf, at string, argv ...string) *Bouncer {
 	r.write("etc/hosts", "127.0.0.1 "+BouncerNext+" localhost\n", 0o644)
 	r.check(os.MkdirAll(filepath.Join(r.dir, "var/log"), 0o755))
 	log := filepath.Join(r.dir, "var/log/output")
-	// timeout stays root's, and so ends with the test: the server changes its user (see longestTest)
-	// The folder has no time zones: with the name of one, OpenSMTPD ends at its first message.
+	// timeout stays root's, and so ends with the test: the server changes its user (see
+	// longestTest) The folder has no time zones: with the name of one, OpenSMTPD ends at its first
+	// message.
 	proc, err := startProcess(log, nil, append([]string{"timeout", longestTest, "env", "TZ=UTC", "chroot", r.dir}, argv...)...)
 	r.check(err)
 	r.t.Cleanup(func() {

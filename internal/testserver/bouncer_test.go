@@ -15,8 +15,8 @@ import (
 	"postrider/internal/testserver"
 )
 
-// TestNextHop: it refuses the right recipients, and a message with a null reverse-path is in the mailbox
-// when it is accepted.
+// TestNextHop: it refuses the right recipients, and a message with a null reverse-path is in the
+// mailbox when it is accepted.
 func TestNextHop(t *testing.T) {
 	imapServer := testserver.Dovecot(t)
 	imapServer.AddUser(t, "bounces", "pass word")

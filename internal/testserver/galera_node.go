@@ -52,8 +52,8 @@ func (n *GaleraNode) start(extra ...string) error {
 		"base_host=" + loopback, "base_port=" + strconv.Itoa(n.gmcast),
 		"gmcast.listen_addr=tcp://" + address(n.gmcast), "ist.recv_addr=" + address(n.ist),
 		"gcache.size=16M", "pc.recovery=no", "gmcast.time_wait=PT0.5S",
-		// A node that does not answer is put out of the cluster after 2.5 seconds instead of five. On
-		// a busy machine a healthy node may be silent for a second.
+		// A node that does not answer is put out of the cluster after 2.5 seconds instead of five.
+		// On a busy machine a healthy node may be silent for a second.
 		"evs.keepalive_period=PT0.2S", "evs.inactive_check_period=PT0.1S",
 		"evs.suspect_timeout=PT2.5S", "evs.inactive_timeout=PT7S", "evs.install_timeout=PT7S",
 	}, ";")

@@ -12,9 +12,9 @@ import (
 // the same one. A process owns a block while it listens on its first port, which nothing else uses:
 // a port that is only looked at is taken by the other process before the server listens on it.
 //
-// A process also never gives a port to a second server, even when nothing listens there: the first one
-// may be restarting, or need the port seldom, as a Galera node does to copy the data of another. It
-// takes more blocks instead, and gives ports again only when no block is left.
+// A process also never gives a port to a second server, even when nothing listens there: the first
+// one may be restarting, or need the port seldom, as a Galera node does to copy the data of
+// another. It takes more blocks instead, and gives ports again only when no block is left.
 //
 // They are below the range that the system gives to outgoing connections (32768 and up on Linux),
 // so that none of those takes one while a server restarts.

@@ -53,7 +53,8 @@ func TestFreePortsOnce(t *testing.T) {
 	}
 }
 
-// TestFreePortsWhileStarting: a port that was found is free at once, also while processes are started.
+// TestFreePortsWhileStarting: a port that was found is free at once, also while processes are
+// started.
 func TestFreePortsWhileStarting(t *testing.T) {
 	p, directory := ownPorts(t), t.TempDir()
 	done := make(chan struct{})

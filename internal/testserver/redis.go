@@ -58,7 +58,8 @@ func RedisCluster(t testing.TB) []*Broker {
 	return nodes
 }
 
-// redisReady reports whether a node of a cluster can be written to, and its replica has what it has.
+// redisReady reports whether a node of a cluster can be written to, and its replica has what it
+// has.
 func redisReady(cli string, port int) bool {
 	state, err1 := commandWithOwnClock(cli, "-p", fmt.Sprint(port), "cluster", "info").Output()
 	links, err2 := commandWithOwnClock(cli, "-p", fmt.Sprint(port), "info", "replication").Output()

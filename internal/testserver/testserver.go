@@ -33,8 +33,8 @@ func missing(t testing.TB, what string) {
 	t.Skip(what)
 }
 
-// TempDir is the folder for what has UNIX sockets in it: /tmp where TMPDIR is long, because the name
-// of a socket has at most 104 octets.
+// TempDir is the folder for what has UNIX sockets in it: /tmp where TMPDIR is long, because the
+// name of a socket has at most 104 octets.
 func TempDir() string {
 	const most = 55 // with the longest name of a socket behind it
 	if dir := os.TempDir(); len(dir) <= most {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Effects are what an import does, one line for each entry that changes something. An entry's effect
-// begins with + when it adds, and is empty when it changes nothing.
+// Effects are what an import does, one line for each entry that changes something. An entry's
+// effect begins with + when it adds, and is empty when it changes nothing.
 func Effects[E fmt.Stringer](effects []E) string {
 	var out strings.Builder
 	for _, e := range effects {

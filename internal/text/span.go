@@ -14,8 +14,8 @@ func UTC(t *time.Time) *time.Time {
 	return &utc
 }
 
-// Midnight is when the day of a time begins in a zone. Where the clocks are set forward at midnight,
-// it begins later.
+// Midnight is when the day of a time begins in a zone. Where the clocks are set forward at
+// midnight, it begins later.
 func Midnight(day time.Time, zone *time.Location) time.Time {
 	y, m, d := day.Date()
 	t := time.Date(y, m, d, 0, 0, 0, 0, zone)

@@ -109,9 +109,9 @@ func (e *LoginNeededError) Error() string {
 // NeedsLogin marks the error for package imapsrc.
 func (e *LoginNeededError) NeedsLogin() {}
 
-// outage is a provider that cannot be reached, or that refuses the application for an account: other
-// accounts may be of other organizations. It is left alone for a while: a thousand inboxes do not
-// ask it one after the other.
+// outage is a provider that cannot be reached, or that refuses the application for an account:
+// other accounts may be of other organizations. It is left alone for a while: a thousand inboxes do
+// not ask it one after the other.
 type outage struct {
 	err   error
 	until time.Time

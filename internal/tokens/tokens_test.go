@@ -189,8 +189,8 @@ func TestMargin(t *testing.T) {
 	}
 }
 
-// TestRefusedTwice: after two tokens that a server refused, the next one is asked for after a pause,
-// but not after a clock that was ahead when the last one was issued.
+// TestRefusedTwice: after two tokens that a server refused, the next one is asked for after a
+// pause, but not after a clock that was ahead when the last one was issued.
 func TestRefusedTwice(t *testing.T) {
 	now := time.Now()
 	for issued, want := range map[time.Duration]bool{-pause / 2: true, -pause - time.Second: false, 72 * time.Hour: false} {

@@ -13,8 +13,8 @@ import (
 	"postrider/internal/pass"
 )
 
-// TestDialsInLine: who waits for a server that cannot be reached has its scan lease, and does not wait
-// for long.
+// TestDialsInLine: who waits for a server that cannot be reached has its scan lease, and does not
+// wait for long.
 func TestDialsInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -39,8 +39,8 @@ func TestDialsInLine(t *testing.T) {
 	})
 }
 
-// TestDialsAfterFailure: once a server was reached again, even if it refused that login, the others wait
-// for their turn as long as it takes. The case of its name makes it no other server.
+// TestDialsAfterFailure: once a server was reached again, even if it refused that login, the others
+// wait for their turn as long as it takes. The case of its name makes it no other server.
 func TestDialsAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := make(chan error, 2)

@@ -29,8 +29,8 @@ func TestDue(t *testing.T) {
 	})
 }
 
-// TestDueSoon: what others put back is delivered soon, in each of their inboxes, although the next task
-// that is known is due much later.
+// TestDueSoon: what others put back is delivered soon, in each of their inboxes, although the next
+// task that is known is due much later.
 func TestDueSoon(t *testing.T) {
 	onSite(t, 3, func(t *testing.T, s *site) {
 		s.change(func() { s.next = time.Hour })
@@ -45,8 +45,8 @@ func TestDueSoon(t *testing.T) {
 	})
 }
 
-// TestOneFolderFails: while a folder cannot be opened, the other folders are asked about as often as
-// always, and what is due is delivered.
+// TestOneFolderFails: while a folder cannot be opened, the other folders are asked about as often
+// as always, and what is due is delivered.
 func TestOneFolderFails(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		box := s.box(1)

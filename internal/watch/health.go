@@ -41,8 +41,8 @@ func (h *health) isTried() bool {
 	return h.tried
 }
 
-// visited notes that a visit has ended. One that found another run at work does not know whether the
-// inbox can be read.
+// visited notes that a visit has ended. One that found another run at work does not know whether
+// the inbox can be read.
 func (h *health) visited() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -109,8 +109,8 @@ func (h *health) unsaid() {
 	h.news = true
 }
 
-// trouble is a failure of something that all inboxes share: the database, the disk. It is logged when
-// it begins, and when it is over.
+// trouble is a failure of something that all inboxes share: the database, the disk. It is logged
+// when it begins, and when it is over.
 type trouble struct {
 	log *slog.Logger
 

@@ -37,7 +37,8 @@ func TestInboxes(t *testing.T) {
 	})
 }
 
-// TestChanged: an inbox that an operator changed, by a rewind of its cursor perhaps, is visited at once.
+// TestChanged: an inbox that an operator changed, by a rewind of its cursor perhaps, is visited at
+// once.
 func TestChanged(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		before := s.box(1)

@@ -45,8 +45,8 @@ func (w *Watch) newKeeper(ctx context.Context, in inbox.Inbox, from Held) *keepe
 // kept is what keepers take over from those before them.
 type kept struct{ sessions, pauses bool }
 
-// takeOver ends a keeper, and starts one for the inbox as it is now. That goes on where the other one
-// was, unless another login is needed or an operator has changed the inbox.
+// takeOver ends a keeper, and starts one for the inbox as it is now. That goes on where the other
+// one was, unless another login is needed or an operator has changed the inbox.
 func (w *Watch) takeOver(ctx context.Context, before *keeper, in inbox.Inbox, keep kept) *keeper {
 	held := before.stop()
 	if !keep.sessions || login(before.in) != login(in) {

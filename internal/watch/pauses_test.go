@@ -8,8 +8,8 @@ import (
 	"postrider/internal/imapsrc"
 )
 
-// TestLossesForgotten: the pauses after lost connections grow, and begin again with the first one after
-// a connection has held for a minute.
+// TestLossesForgotten: the pauses after lost connections grow, and begin again with the first one
+// after a connection has held for a minute.
 func TestLossesForgotten(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		box := s.box(1)
@@ -29,8 +29,8 @@ func TestLossesForgotten(t *testing.T) {
 	})
 }
 
-// TestFailuresForgotten: after a visit that worked, the pauses after failures begin again with the first
-// one.
+// TestFailuresForgotten: after a visit that worked, the pauses after failures begin again with the
+// first one.
 func TestFailuresForgotten(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		box := s.box(1)
@@ -48,8 +48,8 @@ func TestFailuresForgotten(t *testing.T) {
 	})
 }
 
-// TestLost: after a connection was lost, the pause is as long as the server asks for, and longer if it
-// asks for less or refuses the login.
+// TestLost: after a connection was lost, the pause is as long as the server asks for, and longer if
+// it asks for less or refuses the login.
 func TestLost(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err  error

@@ -13,8 +13,9 @@ func (w *Watch) readIfChanged(ctx context.Context) {
 	}
 }
 
-// readIfStale reads the configuration again when the directory has changed, or when the last attempt
-// failed: the cause may be the database or the program of a secret, which Config.Files does not show.
+// readIfStale reads the configuration again when the directory has changed, or when the last
+// attempt failed: the cause may be the database or the program of a secret, which Config.Files does
+// not show.
 func (w *Watch) readIfStale(ctx context.Context) {
 	if w.isBroken() {
 		w.read(ctx, true)

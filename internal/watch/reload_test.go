@@ -119,7 +119,8 @@ func TestReloadDuringAPause(t *testing.T) {
 	}
 }
 
-// TestBroken: a broken edit and its fix are logged once each; until then the old setup stays in force.
+// TestBroken: a broken edit and its fix are logged once each; until then the old setup stays in
+// force.
 func TestBroken(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		works := s.load

@@ -9,8 +9,8 @@ import (
 	"postrider/internal/pass"
 )
 
-// TestSay: what to say is asked soon after a change, and each minute. Inboxes that fail together are
-// in it together.
+// TestSay: what to say is asked soon after a change, and each minute. Inboxes that fail together
+// are in it together.
 func TestSay(t *testing.T) {
 	onSite(t, 3, func(t *testing.T, s *site) {
 		after(sayAfter)

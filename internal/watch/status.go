@@ -34,7 +34,8 @@ func (w *Watch) isBroken() bool {
 	return w.broken != ""
 }
 
-// count counts the inboxes that can be read, and those that cannot. Of the rest it is not known yet.
+// count counts the inboxes that can be read, and those that cannot. Of the rest it is not known
+// yet.
 func (w *Watch) count() (well, sick, all int) {
 	keepers := w.all()
 	for _, k := range keepers {

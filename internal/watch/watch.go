@@ -61,8 +61,8 @@ type Setup struct {
 	Chores func(ctx context.Context)
 	// Say is called soon after the state of an inbox has changed, each minute, and at the end. It
 	// runs concurrently with everything else, and reports what is worth reporting. It is given all
-	// inboxes; those that were not visited since it was called before are Busy. If it returns false,
-	// it gets the same again.
+	// inboxes; those that were not visited since it was called before are Busy. If it returns
+	// false, it gets the same again.
 	Say        func(ctx context.Context, inboxes []pass.InboxReport) bool
 	RelayFault func() error
 	// End is called when nothing is visited any more. It waits until messages in flight are

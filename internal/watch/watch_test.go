@@ -139,7 +139,8 @@ func TestLostAfterFailure(t *testing.T) {
 	})
 }
 
-// TestPausedWhileConnected: what has arrived before a pause that the server asked for does not end it.
+// TestPausedWhileConnected: what has arrived before a pause that the server asked for does not end
+// it.
 func TestPausedWhileConnected(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		box := s.box(1)
@@ -234,8 +235,8 @@ func TestCleanEnd(t *testing.T) {
 	})
 }
 
-// TestHints: a server that asks to be left alone is left alone, a wrong password is not tried often,
-// and a folder that cannot be opened keeps nobody from watching the others.
+// TestHints: a server that asks to be left alone is left alone, a wrong password is not tried
+// often, and a folder that cannot be opened keeps nobody from watching the others.
 func TestHints(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err   error
@@ -275,7 +276,8 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestBusyWhileUnreachable: that another run is at work does not mean that the server can be reached.
+// TestBusyWhileUnreachable: that another run is at work does not mean that the server can be
+// reached.
 func TestBusyWhileUnreachable(t *testing.T) {
 	onSite(t, 1, func(t *testing.T, s *site) {
 		box := s.box(1)
@@ -313,8 +315,8 @@ func TestDatabase(t *testing.T) {
 	})
 }
 
-// TestDatabaseIsBack: it is said also when no inbox can be read then, another run scans the inbox, or
-// no inbox is left.
+// TestDatabaseIsBack: it is said also when no inbox can be read then, another run scans the inbox,
+// or no inbox is left.
 func TestDatabaseIsBack(t *testing.T) {
 	for name, then := range map[string]func(s *site){
 		"no inbox can be read": func(s *site) { s.box(1).does(failing(errAuth)) },

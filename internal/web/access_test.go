@@ -278,7 +278,8 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestBasic: programs log in with each request; pages do not take that. Logins that fail are logged.
+// TestBasic: programs log in with each request; pages do not take that. Logins that fail are
+// logged.
 func TestBasic(t *testing.T) {
 	log := make(lines, 10)
 	s := newSite(t, withUsers, func(s *site) { s.settings.Log = slog.New(slog.NewTextHandler(log, nil)) })
@@ -370,8 +371,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestRenewedCertificate: a certificate that is replaced is used at once, a broken one is not, which
-// is logged once.
+// TestRenewedCertificate: a certificate that is replaced is used at once, a broken one is not,
+// which is logged once.
 func TestRenewedCertificate(t *testing.T) {
 	users := usersFile(t)
 	cert, key := certificateFiles(t)

@@ -210,7 +210,8 @@ func TestParametersAreRefused(t *testing.T) {
 	}
 }
 
-// TestNewInbox: an inbox that was added, or changed, since its messages were counted is shown as it is.
+// TestNewInbox: an inbox that was added, or changed, since its messages were counted is shown as it
+// is.
 func TestNewInbox(t *testing.T) {
 	s := newSite(t)
 	s.add("old@firm.example")

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestCached: those who ask at the same time get one answer, and who gives up does not wait for it. A
-// change while it is read has it read again.
+// TestCached: those who ask at the same time get one answer, and who gives up does not wait for it.
+// A change while it is read has it read again.
 func TestCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reads atomic.Int32

@@ -35,8 +35,8 @@ func (s *site) many(inbox string, n int) {
 	})
 }
 
-// TestBrowserCrowded: with a thousand inboxes and a million messages each page comes before the page
-// gives up waiting for the database, and leads on to what is not on it.
+// TestBrowserCrowded: with a thousand inboxes and a million messages each page comes before the
+// page gives up waiting for the database, and leads on to what is not on it.
 func TestBrowserCrowded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("filling the registry takes long")

@@ -349,8 +349,8 @@ func (s *site) audited(address string, ago time.Duration, a inbox.Audit) {
 	}
 }
 
-// audits are those of firm: everything is accounted for, two messages are missing, and an inbox that
-// could not be read.
+// audits are those of firm: everything is accounted for, two messages are missing, and an inbox
+// that could not be read.
 func (s *site) audits() {
 	s.audited("office@firm.example", 9*time.Hour, inbox.Audit{
 		DurationMS: 4200, Messages: 5312, Accounted: 5312, Clean: true, Summary: "Every message is accounted for: 5312 on the servers. No longer there, and accounted for: 118.",

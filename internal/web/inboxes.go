@@ -75,8 +75,8 @@ func (s *Server) rows(r *http.Request) ([]inboxRow, error) {
 	return out, err
 }
 
-// standings are where the inboxes stand, in their order. The report may be older than they, and lack
-// a new one.
+// standings are where the inboxes stand, in their order. The report may be older than they, and
+// lack a new one.
 func standings(report status.Report, boxes ...inbox.Inbox) []status.Inbox {
 	known := map[int64]status.Inbox{}
 	for _, in := range report.Inboxes {

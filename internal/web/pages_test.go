@@ -37,7 +37,8 @@ func TestOverview(t *testing.T) {
 		"office@firm.example needs a login", "postrider inbox login office@firm.example")
 }
 
-// TestOverviewIsBounded: many needs of one kind hide none of another, and lead to the rest of theirs.
+// TestOverviewIsBounded: many needs of one kind hide none of another, and lead to the rest of
+// theirs.
 func TestOverviewIsBounded(t *testing.T) {
 	zero := 0
 	s := newSite(t, func(s *site) { s.alerts = health.Limits{Dead: &zero} })
@@ -289,7 +290,8 @@ func TestChangeMessage(t *testing.T) {
 	}
 }
 
-// TestChangeMessageOfDisabled: what was changed says that it waits for its inbox, and so does its page.
+// TestChangeMessageOfDisabled: what was changed says that it waits for its inbox, and so does its
+// page.
 func TestChangeMessageOfDisabled(t *testing.T) {
 	s := newSite(t)
 	s.firm()

@@ -91,8 +91,8 @@ var (
 	errTooMany    = &failure{http.StatusTooManyRequests, "There were too many attempts. Try again in a few minutes."}
 )
 
-// logIn checks a password, within the limits on attempts, and logs a login that fails. For a user that
-// there is not another hash is compared: the answer takes the same time.
+// logIn checks a password, within the limits on attempts, and logs a login that fails. For a user
+// that there is not another hash is compared: the answer takes the same time.
 func (a *Access) logIn(r *http.Request, name, password string) error {
 	hash, err := a.users.hash(name)
 	if err != nil {
@@ -144,9 +144,9 @@ type attempts struct {
 	failed map[string]int
 }
 
-// check runs right, which compares a password, unless too many attempts failed. It runs one at a time.
-// A comparison takes long and must not delay mail. Parallel attempts count like attempts in sequence.
-// With too many to count nobody may log in.
+// check runs right, which compares a password, unless too many attempts failed. It runs one at a
+// time. A comparison takes long and must not delay mail. Parallel attempts count like attempts in
+// sequence. With too many to count nobody may log in.
 func (t *attempts) check(network, user string, right func() bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestManyLoginsAtOnce: wrong ones are no more than many one after the other, and right ones are all
-// taken.
+// TestManyLoginsAtOnce: wrong ones are no more than many one after the other, and right ones are
+// all taken.
 func TestManyLoginsAtOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		right    bool

@@ -8,8 +8,8 @@
 // before the commit has changed nothing.
 //
 // An audit runs in the background, at most one for each inbox, and ends with Close. It is the same
-// audit as that of the command; the page starts it, and shows the result that it stores. One message
-// at a time is fetched to be explained.
+// audit as that of the command; the page starts it, and shows the result that it stores. One
+// message at a time is fetched to be explained.
 //
 // Everything that others wrote is escaped, and made one printable line. The pages work without
 // JavaScript and have no inline script; the Content-Security-Policy allows only our script file.

@@ -74,8 +74,8 @@ func compile(t *testing.T, kind outbox.Kind) *jsonschema.Schema {
 	return schema
 }
 
-// TestSchemas checks that what is encoded fits the schema of its type, and that no schema accepts an
-// event of another type, or one without one of its keys.
+// TestSchemas checks that what is encoded fits the schema of its type, and that no schema accepts
+// an event of another type, or one without one of its keys.
 func TestSchemas(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
@@ -135,7 +135,8 @@ func withoutEach(t *testing.T, schema *jsonschema.Schema, event map[string]any) 
 	}
 }
 
-// TestSchemasKnowAllKeys checks that each key of the data is described, in the schema and nowhere else.
+// TestSchemasKnowAllKeys checks that each key of the data is described, in the schema and nowhere
+// else.
 func TestSchemasKnowAllKeys(t *testing.T) {
 	for kind, name := range map[outbox.Kind]string{outbox.Dead: "task.json", outbox.InboxOK: "inbox.json"} {
 		text, err := os.ReadFile(filepath.Join(schemas, name))

@@ -1,6 +1,6 @@
 // Package plan decides what follows from an occurrence: which destinations get an event and what is
-// in it, and which action is carried out on the IMAP server. It reads the registry as it is now: the
-// event of a requeued task has its current state.
+// in it, and which action is carried out on the IMAP server. It reads the registry as it is now:
+// the event of a requeued task has its current state.
 package plan
 
 import (

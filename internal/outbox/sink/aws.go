@@ -28,7 +28,8 @@ const (
 )
 
 // amazon sends batches to a queue of SQS or a topic of SNS. To a FIFO one it gives the key as the
-// group, which keeps the order, and the event's ID, by which repeats within five minutes are dropped.
+// group, which keeps the order, and the event's ID, by which repeats within five minutes are
+// dropped.
 type amazon struct {
 	name string // for errors
 	fifo bool
@@ -93,8 +94,8 @@ func openSNS(set Settings) (outbox.Publisher, error) {
 	return p, nil
 }
 
-// awsConfig takes credentials from where Amazon's tools take them: the environment, ~/.aws, the role
-// of the instance or the container.
+// awsConfig takes credentials from where Amazon's tools take them: the environment, ~/.aws, the
+// role of the instance or the container.
 func awsConfig(set Settings, at address) (aws.Config, error) {
 	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.TLSClientConfig = tlsConfig(set)

@@ -191,7 +191,8 @@ const (
 	topicURL = "awssns:///arn:aws:sns:eu-west-1:123456789012:events%s?region=eu-west-1&endpoint="
 )
 
-// TestAmazon checks what a FIFO queue and topic get beside the event, and one event that is refused.
+// TestAmazon checks what a FIFO queue and topic get beside the event, and one event that is
+// refused.
 func TestAmazon(t *testing.T) {
 	for name, url := range map[string]string{"SQS": queueURL, "SNS": topicURL} {
 		for _, fifo := range []string{"", ".fifo"} {

@@ -85,8 +85,8 @@ func (p *kafka) Publish(ctx context.Context, batch []outbox.Message) []error {
 		}}
 		index[records[i]] = i
 	}
-	// The library may wait for the answer to a request that is out although ctx has ended. What arrives
-	// after that is a repeat.
+	// The library may wait for the answer to a request that is out although ctx has ended. What
+	// arrives after that is a repeat.
 	answered := make(chan kgo.ProduceResults, 1)
 	go func() { answered <- p.client.ProduceSync(ctx, records...) }()
 	select {

@@ -20,8 +20,8 @@ const replicasTime = 5 * time.Second
 // redisStreams appends to a stream, or to several among which the keys are spread, so that the
 // nodes of a cluster share them. The entries have the fields id, type, key and event.
 //
-// A node of a cluster that fails over forgets what its replicas do not have. So an event has arrived
-// once they have it, too (WAIT), as many as the parameter replicas says.
+// A node of a cluster that fails over forgets what its replicas do not have. So an event has
+// arrived once they have it, too (WAIT), as many as the parameter replicas says.
 type redisStreams struct {
 	set      Settings
 	at       address
@@ -50,8 +50,8 @@ func (p *redisStreams) Publish(ctx context.Context, batch []outbox.Message) []er
 	return errs
 }
 
-// add appends some messages of a batch to a stream, by one pipeline, and puts in errs what became of
-// them.
+// add appends some messages of a batch to a stream, by one pipeline, and puts in errs what became
+// of them.
 func (p *redisStreams) add(ctx context.Context, stream string, some []int, batch []outbox.Message, errs []error) {
 	fail := func(i int, err error) {
 		errs[i] = fmt.Errorf("add to the stream %s in %s: %w", stream, p.at.name(), because(ctx, err))
@@ -116,8 +116,8 @@ func (p *redisStreams) short(waited *redis.Cmd) error {
 	return err
 }
 
-// conn returns a connection to the server that has a stream, if that has its replicas: otherwise each
-// try would append the events again.
+// conn returns a connection to the server that has a stream, if that has its replicas: otherwise
+// each try would append the events again.
 func (p *redisStreams) conn(ctx context.Context, stream string) (*redis.Conn, error) {
 	node, err := p.single, error(nil)
 	if p.cluster != nil {

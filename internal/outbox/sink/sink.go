@@ -6,8 +6,8 @@
 // of RabbitMQ for a message that reached a queue, the reply to XADD, an entry under Successful of
 // SQS and SNS. docs/events-destinations.md says what each of them stands for.
 //
-// Each broker is reached through its makers' client library, or the usual one in its field. A common
-// interface such as gocloud.dev/pubsub would be one more layer over what matters here: the
+// Each broker is reached through its makers' client library, or the usual one in its field. A
+// common interface such as gocloud.dev/pubsub would be one more layer over what matters here: the
 // acknowledgement of each event, Nats-Msg-Id, WAIT of Redis, group and ID in a FIFO queue.
 package sink
 
@@ -37,7 +37,8 @@ type Settings struct {
 	Agent   string         // how the program calls itself; empty: postrider
 	Now     func() time.Time
 
-	// Of webhooks alone, see webhook.Settings. A broker is connected to directly, and wherever it is.
+	// Of webhooks alone, see webhook.Settings. A broker is connected to directly, and wherever it
+	// is.
 	Secrets       []string
 	AllowInternal bool
 	Proxy         string

@@ -95,8 +95,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestCertificatesEncrypt checks that a broker whose certificates are given gets no password without
-// TLS.
+// TestCertificatesEncrypt checks that a broker whose certificates are given gets no password
+// without TLS.
 func TestCertificatesEncrypt(t *testing.T) {
 	came := make(chan string, 1)
 	port := testserver.Listen(t, func(c net.Conn) {
@@ -191,7 +191,8 @@ func meaningOf(err error) string {
 	return "fault"
 }
 
-// TestOneAtATime checks that Publish waits for the one before it no longer than its context lets it.
+// TestOneAtATime checks that Publish waits for the one before it no longer than its context lets
+// it.
 func TestOneAtATime(t *testing.T) {
 	o := newOrdered(&recorder{})
 	o.turn <- struct{}{}

@@ -19,8 +19,9 @@ const (
 )
 
 // newClient connects as guard allows. An http URL is never sent through a proxy: there is no way to
-// tell whether the proxy would connect to an address inside. It speaks HTTP/1.1 alone: a request that
-// gets no answer ends its connection there, and in HTTP/2 the next ones would go to the dead one.
+// tell whether the proxy would connect to an address inside. It speaks HTTP/1.1 alone: a request
+// that gets no answer ends its connection there, and in HTTP/2 the next ones would go to the dead
+// one.
 func newClient(set Settings, g guard) *http.Client {
 	dialer := proxy.Dialer{Proxy: set.Proxy, RootCAs: set.RootCAs, Control: g.control}
 	if g.insideOnly {

@@ -50,7 +50,8 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// TestInsideNotThroughProxy checks that a redirect cannot make a proxy connect to an address inside.
+// TestInsideNotThroughProxy checks that a redirect cannot make a proxy connect to an address
+// inside.
 func TestInsideNotThroughProxy(t *testing.T) {
 	port := testserver.Listen(t, func(net.Conn) { t.Error("the proxy was asked, want it left alone") })
 	p, err := Open(Settings{URL: "https://example.com/", Secrets: []string{secret}, Proxy: fmt.Sprintf("http://127.0.0.1:%d", port)})
@@ -246,8 +247,8 @@ func TestOtherCertificate(t *testing.T) {
 	}
 }
 
-// TestDeadConnection: after a request without an answer, the next one goes over another connection. A
-// server that is restarted behind a balancer may leave one that looks alive.
+// TestDeadConnection: after a request without an answer, the next one goes over another connection.
+// A server that is restarted behind a balancer may leave one that looks alive.
 func TestDeadConnection(t *testing.T) {
 	var first atomic.Value // the connection that is dead after its first request
 	var dead func()        // it has got another one

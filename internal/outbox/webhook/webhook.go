@@ -3,8 +3,8 @@
 //
 // A status of 2xx acknowledges an event, whatever the body says. 410 is ErrGone. 429 and 503 with a
 // Retry-After are *Later. 413, 415 and 422 are about the message: *Refused. Everything else,
-// including 400, 401, 403 and 404, is the destination's fault: somebody has to fix the receiver, and
-// its events wait and are tried again.
+// including 400, 401, 403 and 404, is the destination's fault: somebody has to fix the receiver,
+// and its events wait and are tried again.
 //
 // A redirect with 307 or 308 is followed if it leads to https on the same host and port. No error
 // shows the path, the query, the user or the password of the URL: each may be a secret.

@@ -169,8 +169,8 @@ func (q *Queue) disable(who string, inboxID int64, now time.Time) {
 	}
 }
 
-// unclaim ends a claim in a disabled inbox. When the relay may have the message, and its reply is not
-// recorded yet, it does so only if the lease has run out.
+// unclaim ends a claim in a disabled inbox. When the relay may have the message, and its reply is
+// not recorded yet, it does so only if the lease has run out.
 func (q *Queue) unclaim(who string, t *task, now time.Time) bool {
 	switch sending := slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool { return d.Status == tasks.Sending }); {
 	case sending && t.VisibleAt.After(now):

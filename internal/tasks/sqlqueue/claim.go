@@ -73,9 +73,9 @@ func nextArgs(want tasks.Want, now time.Time) (args []any) {
 	return append(args, want.Max)
 }
 
-// claimDue claims what is due now. A task that has lost a lease is claimed alone from then on, so that
-// it takes no other task with it if it crashes the worker again. Every lost lease counts against
-// want.MaxLostLeases.
+// claimDue claims what is due now. A task that has lost a lease is claimed alone from then on, so
+// that it takes no other task with it if it crashes the worker again. Every lost lease counts
+// against want.MaxLostLeases.
 func (q *Queue) claimDue(ctx context.Context, want tasks.Want) ([]tasks.Claim, error) {
 	var claims []tasks.Claim
 	var poisoned []tasks.Task

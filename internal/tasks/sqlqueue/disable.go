@@ -154,9 +154,9 @@ func (q *Queue) withdraw(tx *gorm.DB, now time.Time, who string, ids []int64) er
 	return giveUpAndWake(tx, now, undecided, pending)
 }
 
-// withdrawDisabled has those of the tasks that wait in a disabled inbox give up the recipients that they
-// have not delivered to, as withdraw does: their claims ended after Disable. Disable changes the rows of
-// tasks before it changes the inbox, so it comes before this, or waits for it.
+// withdrawDisabled has those of the tasks that wait in a disabled inbox give up the recipients that
+// they have not delivered to, as withdraw does: their claims ended after Disable. Disable changes
+// the rows of tasks before it changes the inbox, so it comes before this, or waits for it.
 func (q *Queue) withdrawDisabled(tx *gorm.DB, now time.Time, ids []int64) error {
 	if len(ids) == 0 {
 		return nil

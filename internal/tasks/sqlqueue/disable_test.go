@@ -9,8 +9,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// TestEnabledMeanwhile: an inbox is enabled after its abandoned claim was found. The claim stays, for the
-// next one to take over.
+// TestEnabledMeanwhile: an inbox is enabled after its abandoned claim was found. The claim stays,
+// for the next one to take over.
 func TestEnabledMeanwhile(t *testing.T) {
 	onEach(t, func(t *testing.T, r registry) {
 		q := New(r.DB)

@@ -54,8 +54,8 @@ func TestBatchWithAStaleReceipt(t *testing.T) {
 	})
 }
 
-// TestBatchWhileLocked: when another program has the SQLite file locked for too long, the changes of a
-// batch do not wait one after the other.
+// TestBatchWhileLocked: when another program has the SQLite file locked for too long, the changes
+// of a batch do not wait one after the other.
 func TestBatchWhileLocked(t *testing.T) {
 	r := newRegistry(t, "sqlite")
 	q := New(r.again(t, db.WithRetryFor(0)))

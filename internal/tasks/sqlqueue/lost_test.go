@@ -55,8 +55,8 @@ func TestLost(t *testing.T) {
 	})
 }
 
-// TestLostFromLedger deletes a row of the ledger without the queue. Its task keeps the message: that is known,
-// and those beside it are registered.
+// TestLostFromLedger deletes a row of the ledger without the queue. Its task keeps the message:
+// that is known, and those beside it are registered.
 func TestLostFromLedger(t *testing.T) {
 	onEach(t, func(t *testing.T, r registry) {
 		q := New(r.DB)

@@ -50,9 +50,9 @@ type owners struct {
 }
 
 // ownersOf reads which tasks own the keys. With a lock, the rows of the owners and their deliveries
-// stay as they are until the transaction ends: an owner does not give up a recipient between the two
-// reads, and one that settles a delivery later finds the tasks that wait for it. On another database
-// node it may not find them; that is what tasks.WaitRecheck is for.
+// stay as they are until the transaction ends: an owner does not give up a recipient between the
+// two reads, and one that settles a delivery later finds the tasks that wait for it. On another
+// database node it may not find them; that is what tasks.WaitRecheck is for.
 func ownersOf(tx *gorm.DB, keys []onceKey, lock func(string) string) (*owners, error) {
 	rows, err := ownerRows(tx, keys, lock)
 	if err != nil {

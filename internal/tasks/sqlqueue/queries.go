@@ -45,7 +45,8 @@ ORDER BY s.task_id, s.uid_validity, s.uid`
 	sqlTaskIDs = `
 SELECT uid, id FROM monitored_emails_tasks WHERE folder_id = ? AND uid_validity = ? AND uid IN ?`
 
-	// Enters the tasks of a page that the ledger does not have, as sqlTaskIDs and sqlSeenByUID find them.
+	// Enters the tasks of a page that the ledger does not have, as sqlTaskIDs and sqlSeenByUID find
+	// them.
 	sqlEnterAgain = `
 INSERT INTO monitored_emails_seen (` + seenColumns + `)
 SELECT t.folder_id, t.uid_validity, t.uid, t.inbox_id, t.id, t.fingerprint, NULL, 0, ''
@@ -271,8 +272,8 @@ SELECT id, status, visible_at, worker FROM monitored_emails_tasks WHERE id IN ? 
 
 	sqlDisabled = `SELECT id FROM monitored_emails WHERE is_active = 0 ORDER BY id`
 
-	// By monitored_emails_tasks_ended: few tasks are in progress. With a condition on visible_at, servers
-	// would read all that are due.
+	// By monitored_emails_tasks_ended: few tasks are in progress. With a condition on visible_at,
+	// servers would read all that are due.
 	sqlClaimed = `SELECT id, visible_at FROM monitored_emails_tasks WHERE inbox_id IN ? AND status = 'in_progress'`
 
 	// By the same index. Disable leaves only claims of what is being sent.

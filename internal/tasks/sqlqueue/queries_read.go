@@ -9,8 +9,8 @@ const (
 SELECT id FROM monitored_emails_tasks
 WHERE inbox_id IN ? AND status = 'forwarded' AND finished_at < ? ORDER BY inbox_id, status, finished_at LIMIT ?`
 
-	// By primary key, as there is no index by time alone: lines are written in the order of their ids,
-	// or nearly so. It skips those that were written while the clock was ahead.
+	// By primary key, as there is no index by time alone: lines are written in the order of their
+	// ids, or nearly so. It skips those that were written while the clock was ahead.
 	sqlExpiredEvents = `
 SELECT id FROM (SELECT id, at FROM monitored_emails_events WHERE at <= ? ORDER BY id LIMIT ?) oldest WHERE at < ?`
 
@@ -18,8 +18,8 @@ SELECT id FROM (SELECT id, at FROM monitored_emails_events WHERE at <= ? ORDER B
 )
 
 // Headers for events, by PRIMARY KEY (task_id). Old ones are found by
-// monitored_emails_headers_created (created_at): a task ends after it was registered. Occurrences are
-// few. They have no index by task, because each of them would change it twice.
+// monitored_emails_headers_created (created_at): a task ends after it was registered. Occurrences
+// are few. They have no index by task, because each of them would change it twice.
 const (
 	sqlHeaders = `SELECT task_id, header FROM monitored_emails_headers WHERE task_id IN ?`
 
@@ -32,8 +32,9 @@ ORDER BY h.created_at LIMIT ?`
 	sqlDeleteHeaders = `DELETE FROM monitored_emails_headers WHERE task_id IN ?`
 )
 
-// sqlTasks has no WHERE yet. The joins are LEFT: with inner joins MariaDB starts at the folder and sorts
-// all of its tasks for each portion. With another column of the inbox than its address, MySQL sorts, too.
+// sqlTasks has no WHERE yet. The joins are LEFT: with inner joins MariaDB starts at the folder and
+// sorts all of its tasks for each portion. With another column of the inbox than its address, MySQL
+// sorts, too.
 var sqlTasks = "SELECT t.id, t." + strings.ReplaceAll(taskColumns, ", ", ", t.") + `, COALESCE(e.email_address, ''), COALESCE(f.name, ''),
 	EXISTS (SELECT 1 FROM monitored_emails o WHERE o.id = t.inbox_id AND o.is_active = 0)
 FROM monitored_emails_tasks t
@@ -129,8 +130,8 @@ SELECT ` + candidateColumns + ` FROM monitored_emails_tasks WHERE id BETWEEN ? A
 
 	sqlInboxIDs = `SELECT id FROM monitored_emails`
 
-	// By monitored_emails_tasks_ended, which has all columns. The text of a time begins with the day
-	// and the hour.
+	// By monitored_emails_tasks_ended, which has all columns. The text of a time begins with the
+	// day and the hour.
 	sqlHistory = `
 SELECT SUBSTR(CAST(finished_at AS CHAR), 1, 13), status, COUNT(*) FROM monitored_emails_tasks
 WHERE inbox_id IN ? AND status IN ? AND finished_at >= ? AND finished_at < ? GROUP BY 1, 2`

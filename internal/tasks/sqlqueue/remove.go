@@ -51,8 +51,8 @@ func (q *Queue) Remove(ctx context.Context, who string, inboxID int64) error {
 }
 
 // removing runs a transaction on an inbox that is disabled and has no cursors and no live tasks.
-// When one of its messages is being sent, it only disables the inbox: what the task owns stays owned
-// until the reply is recorded. Then it pauses: on SQLite others poll for their turn.
+// When one of its messages is being sent, it only disables the inbox: what the task owns stays
+// owned until the reply is recorded. Then it pauses: on SQLite others poll for their turn.
 func (q *Queue) removing(ctx context.Context, who string, inboxID int64, f func(*gorm.DB, time.Time) error) error {
 	var sending []int64
 	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {

@@ -69,8 +69,8 @@ func (q *Queue) reserve(tx *gorm.DB, now time.Time, r tasks.Receipt, res tasks.R
 		storable(id.Date), id.Size, t.Revision, db.Cut(t.Route, 255), t.Priority, t.Keep, t.ID)
 }
 
-// identify records what message the task is of. The ledger knows it by its content from then on, unless
-// only the header was read.
+// identify records what message the task is of. The ledger knows it by its content from then on,
+// unless only the header was read.
 func identify(tx *gorm.DB, t *tasks.Task, id tasks.Identity) error {
 	if err := db.Run(tx, sqlReadSeen, id.Fingerprint[:], t.Identity.Fingerprint[:], t.ID); err != nil {
 		return err

@@ -12,13 +12,13 @@ import (
 	"postrider/internal/tasks"
 )
 
-// How a search reads. Each portion is a query of its own, so that SQLite's only reading connection is
-// free in between, and its log can be emptied.
+// How a search reads. Each portion is a query of its own, so that SQLite's only reading connection
+// is free in between, and its log can be emptied.
 const (
 	searchPortion = 1000   // tasks that are compared at once
 	fewTasks      = 10_000 // up to this many are found by an index, and all of them are read
-	// MySQL and MariaDB count the rows of up to this many ranges of an index. Beyond that they estimate,
-	// and may read all of the index (eq_range_index_dive_limit).
+	// MySQL and MariaDB count the rows of up to this many ranges of an index. Beyond that they
+	// estimate, and may read all of the index (eq_range_index_dive_limit).
 	fewRanges = 199
 	// Clocks of hosts differ, and a transaction takes a while: within this time the order of
 	// registration need not be that of the IDs.

@@ -1,15 +1,16 @@
 // Package sqlqueue is the queue of package tasks on MySQL, MariaDB and SQLite, from one code path.
 //
-// Fixed SQL is in queries.go, queries_read.go and queries_arrivals.go, with the index that serves it;
-// read.go and texts.go build the conditions of filters. Every change is one transaction. Visibility and
-// leases go by the database's clock.
+// Fixed SQL is in queries.go, queries_read.go and queries_arrivals.go, with the index that serves
+// it; read.go and texts.go build the conditions of filters. Every change is one transaction.
+// Visibility and leases go by the database's clock.
 //
 // Several database nodes (Galera) may share the work. A lock holds on one node only; two nodes
-// conflict only on a row that both write. An operation that must be exclusive therefore starts with an
-// UPDATE that changes the row, and checks how many rows it matched, or with an INSERT under a unique
-// key. SELECT ... FOR UPDATE is used only for rows that the same transaction then changes; correctness
-// does not depend on it. LOCK IN SHARE MODE keeps reads that belong together consistent, also on a
-// cluster: a change from another node aborts the transaction that holds the lock, and it runs again.
+// conflict only on a row that both write. An operation that must be exclusive therefore starts with
+// an UPDATE that changes the row, and checks how many rows it matched, or with an INSERT under a
+// unique key. SELECT ... FOR UPDATE is used only for rows that the same transaction then changes;
+// correctness does not depend on it. LOCK IN SHARE MODE keeps reads that belong together
+// consistent, also on a cluster: a change from another node aborts the transaction that holds the
+// lock, and it runs again.
 //
 // Package db repeats a transaction whose commit succeeded but whose answer was lost. Each
 // transaction therefore recognises its own work: a registration by its UIDs, a claim or a finish by

@@ -141,8 +141,8 @@ func (s *suite) endAbandoned() (n int) {
 }
 
 // testDisableAbandoned: a worker dies while it is sending to ann. The inbox is disabled, after or
-// before the lease has run out: then the outcome is unknown. Another inbox sends to the others, of whom
-// one was refused. When an operator says that ann has the message, ann's copy is a duplicate.
+// before the lease has run out: then the outcome is unknown. Another inbox sends to the others, of
+// whom one was refused. When an operator says that ann has the message, ann's copy is a duplicate.
 func testDisableAbandoned(later bool) func(*suite) {
 	return func(s *suite) {
 		both := s.places(2)
@@ -204,8 +204,8 @@ func testDisableTakenOver(s *suite) {
 	s.has(c.Task.ID, "lease_lost")
 }
 
-// testDisableDeferred: an inbox is disabled while one of its messages is being sent, and then the relay
-// defers it, or the run is stopped. Another inbox sends it instead.
+// testDisableDeferred: an inbox is disabled while one of its messages is being sent, and then the
+// relay defers it, or the run is stopped. Another inbox sends it instead.
 func testDisableDeferred(stopped bool) func(*suite) {
 	return func(s *suite) {
 		both := s.places(2)
@@ -227,8 +227,8 @@ func testDisableDeferred(stopped bool) func(*suite) {
 	}
 }
 
-// testDisableOperated: an operator resolves or requeues a task of a disabled inbox that has not sent to
-// all. Another inbox sends to these.
+// testDisableOperated: an operator resolves or requeues a task of a disabled inbox that has not
+// sent to all. Another inbox sends to these.
 func testDisableOperated(do func(*suite, int64) (int, error), want int) func(*suite) {
 	return func(s *suite) {
 		both := s.places(2)

@@ -70,8 +70,8 @@ func testMovedEqual(s *suite) {
 	}
 }
 
-// testMovedNeeded: when one of two equal messages is gone, the other one is that of the task that still
-// has to be sent, or of the one whose message was not gone before.
+// testMovedNeeded: when one of two equal messages is gone, the other one is that of the task that
+// still has to be sent, or of the one whose message was not gone before.
 func testMovedNeeded(s *suite) {
 	finishes := []func(c tasks.Claim){
 		func(c tasks.Claim) { s.vanish(c) },

@@ -62,8 +62,8 @@ func (p place) skipAccountsForNothing(skipped, other tasks.Entry) {
 	p.became([]tasks.Entry{other}, "new")
 }
 
-// testDomain: a recipient is compared with its domain in ASCII and lower case, and its local part as
-// it is.
+// testDomain: a recipient is compared with its domain in ASCII and lower case, and its local part
+// as it is.
 func testDomain(s *suite) {
 	p := s.place()
 	id := p.added(s.msg(1, "m", "ann@Example.COM"))

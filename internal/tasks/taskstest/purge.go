@@ -192,8 +192,8 @@ func testExpireOfMany(s *suite) {
 	}
 }
 
-// testExpireEvents: lines of the trail go by their age, oldest first, of whatever inbox. One that was
-// written while the clock was ahead does not keep the others.
+// testExpireEvents: lines of the trail go by their age, oldest first, of whatever inbox. One that
+// was written while the clock was ahead does not keep the others.
 func testExpireEvents(s *suite) {
 	_, err := s.Queue.ExpireEvents(s.ctx, -time.Hour, 1_000_000) // those of other tests
 	s.must("expire events", err)

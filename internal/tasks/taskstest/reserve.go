@@ -213,7 +213,8 @@ func testReserveUnread(s *suite) {
 	}
 }
 
-// testReserveHeader: what a header says is recorded. The content stays unknown, and nothing is owned.
+// testReserveHeader: what a header says is recorded. The content stays unknown, and nothing is
+// owned.
 func testReserveHeader(s *suite) {
 	p := s.place()
 	p.register(s.unread(1, "m"), s.unread(2, "m"))
@@ -230,8 +231,8 @@ func testReserveHeader(s *suite) {
 	}
 }
 
-// testReserveKeep: why a message must stay on its server is with its task to the end, also when it is
-// requeued. A later decision takes it back, unless some have the message.
+// testReserveKeep: why a message must stay on its server is with its task to the end, also when it
+// is requeued. A later decision takes it back, unless some have the message.
 func testReserveKeep(s *suite) {
 	for _, begun := range []bool{false, true} {
 		p := s.place()

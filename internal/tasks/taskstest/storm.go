@@ -39,7 +39,8 @@ type sender struct {
 const stormContents = 25
 
 // testRaceStorm: scans, workers of two processes and operators at once; one of them removes an
-// inbox. Each recipient gets each content once. No delivery is a duplicate of one that was not sent.
+// inbox. Each recipient gets each content once. No delivery is a duplicate of one that was not
+// sent.
 func testRaceStorm(s *suite) {
 	w := &storm{
 		suite: s, uid: map[int64]uint32{}, came: map[delivery]bool{},

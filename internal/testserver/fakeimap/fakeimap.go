@@ -151,8 +151,8 @@ func (c *Conn) Send(text string) {
 	_, _ = io.WriteString(c, strings.ReplaceAll(text, "{tag}", c.Tag))
 }
 
-// hangUp ends the connection in such a way that the client gets all that was sent: with lines of the
-// client unread, close would reset it.
+// hangUp ends the connection in such a way that the client gets all that was sent: with lines of
+// the client unread, close would reset it.
 func (c *Conn) hangUp() {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if ok && half.CloseWrite() == nil {

@@ -2,8 +2,8 @@
 // tests. Mail lives in memory.
 //
 // Its UIDVALIDITY can be set; a folder that is deleted and made again gets a new one by itself. Two
-// things differ from real servers: while a client reads a FETCH, no one else can change that folder,
-// and IDLE reports what is expunged only with the next message that is appended.
+// things differ from real servers: while a client reads a FETCH, no one else can change that
+// folder, and IDLE reports what is expunged only with the next message that is appended.
 package memimap
 
 import (
