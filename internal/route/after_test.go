@@ -50,6 +50,26 @@ func TestActions(t *testing.T) {
 	}
 }
 
+// TestActionsOfSomeMessages: what depends on the folder or the size holds for some messages of the
+// inbox, and not for others.
+func TestActionsOfSomeMessages(t *testing.T) {
+	for name, match := range map[string]Match{
+		"folder":     {Folder: []string{"Junk"}},
+		"not folder": {Not: &Match{Folder: []string{"INBOX"}}},
+		"larger":     {Larger: 1 << 20},
+		"smaller":    {Smaller: 1 << 20},
+		"any":        {Any: []Match{{Folder: []string{"Junk"}}, {Inbox: []string{"two@firm.example"}}}},
+	} {
+		table := compile(t,
+			Rule{Name: "some", Match: match, To: []string{"a@x.example"}, After: After{Forwarded: "move:A"}},
+			Rule{Name: "rest", To: []string{"a@x.example"}, After: After{Forwarded: "move:B"}},
+		)
+		if got, want := table.Actions(After{}, "one@firm.example"), []Action{"move:A", "move:B"}; !slices.Equal(got, want) {
+			t.Errorf("%s: the actions are %q, want %q", name, got, want)
+		}
+	}
+}
+
 // TestAfter: the first rule with a key decides, key by key.
 func TestAfter(t *testing.T) {
 	day, never := 24*time.Hour, time.Duration(0)

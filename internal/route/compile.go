@@ -163,6 +163,7 @@ func (c *compiler) inbox(m Match, s scope) []condition {
 func ofInbox(list []condition) []condition {
 	for i := range list {
 		test := list[i].test
+		list[i].ofInbox = true
 		list[i].test = func(v *view, f *finding) {
 			if v.mail.Inbox == "" {
 				f.unknown("it is not known in which inbox the message is; say it with --inbox")

@@ -17,6 +17,7 @@ type condition struct {
 	key     string   // its name below match, such as any[1].subject
 	want    []string // as written
 	message bool     // it needs the message, and not only its folder and size
+	ofInbox bool     // it needs the inbox alone
 	content bool     // it needs the decoded content
 	names   []string // that its regular expressions capture
 	group   []condition
@@ -52,6 +53,8 @@ func (c *condition) try(v *view, whole bool) finding {
 	switch {
 	case c.message && v.mail.Message == nil:
 		f.unknown("the message could not be fetched")
+	case c.test != nil && !c.ofInbox && v.mail.isAny():
+		f.unknown("it depends on the message")
 	case c.test != nil:
 		c.test(v, &f)
 	case c.choice:

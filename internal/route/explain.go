@@ -139,7 +139,7 @@ func (t *Table) Returns(inbox string, labels ...string) (forwards, nobody, other
 	return forwards, nobody, others
 }
 
-// mayMatch are the rules that may match a message of the inbox of m, which has no message.
+// mayMatch are the rules that may match a message of the inbox of m, which stands for any of them.
 func (t *Table) mayMatch(m Mail) (rules []compiled) {
 	for i, s := range t.Explain(context.Background(), m) { // without a message there is nothing to wait for
 		fails := slices.ContainsFunc(s.Conditions, func(c Check) bool { return c.Is == NotHeld })

@@ -92,7 +92,8 @@ type Match struct {
 	When          string              `yaml:"when"`       // an expression, see type environment
 }
 
-// Mail is what a rule looks at. If Message is nil, only its place and size are known.
+// Mail is what a rule looks at. If Message is nil, only its place and size are known. If it has no
+// folder either, it stands for any message of the inbox.
 type Mail struct {
 	Inbox, Folder string
 	Labels        []string // of the inbox, as name=value
@@ -100,6 +101,9 @@ type Mail struct {
 	Size          int64     // octets
 	At            time.Time // when it was registered; now, if it is not registered yet
 }
+
+// isAny reports whether m stands for any message of its inbox.
+func (m Mail) isAny() bool { return m.Message == nil && m.Folder == "" }
 
 // Decision is who gets a message. Without recipients the message is not forwarded: on purpose if
 // Skip is set, else because no rule matched.
