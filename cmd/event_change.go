@@ -211,6 +211,9 @@ func (a *app) eventEnableCommand() *cobra.Command {
 				if err := s.sendsTo(c.Context(), args[0]); err != nil {
 					return err
 				}
+				if _, ok := s.cfg.Events[args[0]]; !ok { // no name, or the one of the IMAP servers
+					return usage(fmt.Errorf("there is no destination %q in the section events of the configuration", args[0]))
+				}
 				news, err := s.outbox.Works(c.Context(), args[0])
 				if err != nil {
 					return err
