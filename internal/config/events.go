@@ -114,7 +114,7 @@ func (r *reader) destination(name string, e *Events, c *Config) {
 	orDefault(r, at+".timeout", &e.Timeout, eventsTimeout, time.Second, time.Hour)
 	orDefault(r, at+".give_up_after", &e.GiveUp, eventsGiveUp, time.Second, 365*24*time.Hour)
 	opensWith := regexp.MustCompile(`^` + regexp.QuoteMeta(at) + `\.(url|secrets|allow_internal|proxy)\b`)
-	if e.URL != "" && !slices.ContainsFunc(r.errs.All, func(e Error) bool { return opensWith.MatchString(e.Key) }) {
+	if e.URL != "" && !r.unknown[at] && !slices.ContainsFunc(r.errs.All, func(e Error) bool { return opensWith.MatchString(e.Key) }) {
 		if _, err := sink.Open(e.Settings("")); err != nil {
 			r.refuse(at, "cannot be used: %v", err)
 		}

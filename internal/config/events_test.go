@@ -67,6 +67,10 @@ func TestEventErrors(t *testing.T) {
 	if !strings.Contains(got, "events.crm.secrets[0]: ") || strings.Contains(got, "cannot be used") {
 		t.Errorf("the errors are %s, want the one of the secret once", got)
 	}
+	got = loadErrors(t, write(t, minimal+`events: {crm: {url: "https://x.example", secret: env:SIGN, on: [dead]}}`), variables())
+	if !strings.Contains(got, "events.crm.secret: unknown key") || strings.Contains(got, "cannot be used") {
+		t.Errorf("the errors are %s, want the one of the misspelt key alone", got)
+	}
 	got = loadErrors(t, write(t, minimal+"events:\n  imap: {url: 'https://a.example/', on: [dead]}\n  Ä: {url: 'https://a.example/', on: [dead]}\n"), variables())
 	if !strings.Contains(got, "events.imap: is reserved for actions on the IMAP servers") || !strings.Contains(got, "events.Ä: is not a valid name") {
 		t.Errorf("the errors are %s", got)
