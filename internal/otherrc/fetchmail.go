@@ -32,6 +32,7 @@ type rc struct {
 	current  options
 	users    bool // current is of a user
 	inside   bool // a server or the defaults have begun
+	polls    bool // a server has begun
 	accounts []Account
 }
 
@@ -40,16 +41,15 @@ func fetchmail(src string, notes *noteList) ([]Account, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: there is no account, so this is not a fetchmailrc", notes.name)
-	}
 	r := &rc{notes: notes, tokens: list}
 	for r.at < len(r.tokens) {
 		if err := r.statement(); err != nil {
 			return nil, err
 		}
 	}
-	r.end()
+	if r.end(); !r.polls {
+		return nil, fmt.Errorf("%s: there is no account; a fetchmailrc names each server after `poll` or `skip`", notes.name)
+	}
 	return r.accounts, nil
 }
 
@@ -142,6 +142,7 @@ func (r *rc) begin(word string, line int) {
 	if word == "defaults" {
 		r.server = options{}
 	} else {
+		r.polls = true
 		r.server = r.defaults
 		r.server.folders = nil // see record
 		r.server.host, r.server.skip = r.argument().text, word == "skip"

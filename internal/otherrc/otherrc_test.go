@@ -65,7 +65,8 @@ func TestFiles(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	tests := []struct{ name, format, src, want string }{
-		{"empty", "fetchmailrc", "# nothing\n", "error: rc: there is no account, so this is not a fetchmailrc\n"},
+		{"empty", "fetchmailrc", "# nothing\n", "error: rc: there is no account; a fetchmailrc names each server after `poll` or `skip`\n"},
+		{"no server", "fetchmailrc", "defaults proto imap\n", "error: rc: there is no account; a fetchmailrc names each server after `poll` or `skip`\n"},
 		{"not one", "fetchmailrc", "[retriever]\n", "error: rc:1: the file does not begin with `poll`, `skip`, `defaults` or `set`, so this is not a fetchmailrc\n"},
 		{"open quotes", "fetchmailrc", "poll h\nuser 'a\n", "error: rc:2: the text that begins with ' has no end; close the quotes\n"},
 		{
