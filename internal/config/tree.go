@@ -69,11 +69,10 @@ func (r *reader) value(n *yaml.Node, key string, v reflect.Value) {
 	n = action(resolve(n), v)
 	kind := v.Kind()
 	switch {
-	case (kind == reflect.Struct || kind == reflect.Map) && isNull(n):
+	case kind == reflect.Struct && isNull(n):
 		delete(r.places, key) // a section whose keys are all commented out
-		if kind == reflect.Map {
-			v.Set(reflect.MakeMap(v.Type()))
-		}
+	case kind == reflect.Map && isNull(n):
+		v.Set(reflect.MakeMap(v.Type()))
 	case isNull(n):
 		r.fail(key, "has no value; give one, or remove the line")
 	case kind == reflect.Struct:
