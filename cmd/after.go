@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"postrider/internal/after"
+	"postrider/internal/db"
 	"postrider/internal/inbox"
 	"postrider/internal/outbox"
 	"postrider/internal/outbox/plan"
@@ -89,9 +90,16 @@ func (s *services) actOn(ctx context.Context) (stop func()) {
 	if err != nil {
 		return func() {} // dial has the same error for each inbox
 	}
+	logged := false
 	end := tasks.Every(ctx, actEvery, func(ctx context.Context) {
-		if err := w.Begin(ctx, s.activeInboxes); err != nil { // of the database, which watch logs
-			s.log.Debug("cannot read the actions on the servers from the database; trying again", "error", err)
+		switch err := w.Begin(ctx, s.activeInboxes); {
+		case err == nil:
+			logged = false
+		case logged || ctx.Err() != nil || db.Transient(err): // watch logs that the database cannot be used
+			s.log.Debug("cannot process the actions on the servers; trying again", "error", err)
+		default:
+			s.log.Error("cannot process the actions on the servers; trying again", "error", err)
+			logged = true
 		}
 	})
 	return func() {

@@ -221,7 +221,7 @@ func lockTable(ctx context.Context, pool *sql.DB) (func() error, error) {
 		// The locker has no error value for "held by another".
 		lock.WithTableRetryPolicy(func(err error) bool {
 			var refused *mysqldriver.MySQLError
-			return !errors.As(err, &refused) || transient(err)
+			return !errors.As(err, &refused) || Transient(err)
 		}),
 		lock.WithTableLogger(slog.New(slog.DiscardHandler)),
 	)

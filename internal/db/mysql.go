@@ -68,7 +68,7 @@ func greet(ctx context.Context, pool *sql.DB) error {
 		}
 		var op *net.OpError
 		unreachable := errors.As(err, &op) && op.Op == "dial" && !errors.Is(err, syscall.ECONNRESET)
-		if err == nil || unreachable || !transient(err) || time.Since(start) > replaceFor || ctx.Err() != nil {
+		if err == nil || unreachable || !Transient(err) || time.Since(start) > replaceFor || ctx.Err() != nil {
 			return err
 		}
 		select {

@@ -412,7 +412,7 @@ func TestTransient(t *testing.T) {
 		{"duplicate", gorm.ErrDuplicatedKey, false},
 		{"the caller's own", errors.New("no such task"), false},
 	} {
-		if got := transient(tt.err); got != tt.want {
+		if got := Transient(tt.err); got != tt.want {
 			t.Errorf("%s: transient is %v, want %v", tt.name, got, tt.want)
 		}
 	}

@@ -63,7 +63,7 @@ func TestTLS(t *testing.T) {
 			db, err := OpenAnySchema(testContext(t), cfg)
 			if tt.want != "" {
 				wantText(t, err, tt.want)
-				if transient(err) {
+				if Transient(err) {
 					t.Errorf("%v: counts as transient, want it not tried again", err)
 				}
 				return
@@ -142,7 +142,7 @@ func TestSilentHandshake(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err = c.Connect(ctx)
-	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !transient(err) || ctx.Err() != nil {
+	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !Transient(err) || ctx.Err() != nil {
 		t.Errorf("Connect = %v, want a timeout that counts as an outage", err)
 	}
 }

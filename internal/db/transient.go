@@ -104,8 +104,8 @@ func isLockTimeout(err error) bool {
 	return errors.As(err, &e) && e.Number == 1205
 }
 
-// transient reports whether the same transaction, run again, may succeed without help.
-func transient(err error) bool { return classify(err) != permanent }
+// Transient reports whether the same transaction, run again, may succeed without help.
+func Transient(err error) bool { return classify(err) != permanent }
 
 // lostConnection reports whether the server went away or is not back yet.
 func lostConnection(err error) bool {

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"postrider/internal/db"
 )
 
 // Target is a destination of events, and how to hand them to it.
@@ -40,7 +42,7 @@ const (
 // Run publishes what is due: at once, soon after woken has an element, and every few seconds, until
 // ctx ends. After last is closed, it publishes what is due by then and returns: new batches begin
 // for up to Drain, and each batch has its whole timeout. Destinations do not wait for each other.
-// What fails is tried again, and logged when it fails last.
+// What fails is tried again, and logged.
 func (d *Dispatcher) Run(ctx context.Context, woken, last <-chan struct{}) {
 	begin, enough := context.WithCancel(ctx)
 	defer enough()
@@ -112,18 +114,24 @@ type rounds struct {
 
 // run does a round at once, after each element of news, and every few seconds, until ctx ends. A
 // round that begins after last was closed is the final one. An error is the database's. A process
-// that stays up logs that elsewhere, and has no final round.
+// that stays up has no final round. It logs elsewhere that the database cannot be used, but not
+// that the outbox alone cannot: that is logged here, once.
 func (r *rounds) run(ctx context.Context, round func() error) {
-	wait := lookEvery
+	wait, logged := lookEvery, false
 	for ctx.Err() == nil {
 		final := isClosed(r.last)
 		err := round()
 		switch {
-		case err == nil || ctx.Err() != nil:
+		case err == nil:
+			logged = false
+		case ctx.Err() != nil:
 		case final:
 			r.log.Error("cannot process the outbox; the next pass continues", "error", err)
-		default:
+		case logged || db.Transient(err):
 			r.log.Debug("cannot process the outbox; trying again", "error", err)
+		default:
+			r.log.Error("cannot process the outbox; trying again", "error", err)
+			logged = true
 		}
 		if final {
 			return

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -439,7 +440,7 @@ func TestCommittedLate(t *testing.T) {
 	})
 }
 
-// TestDatabaseAway: that the database is away is logged in the last round of a pass.
+// TestDatabaseAway: that the database cannot be used is logged in the last round of a pass.
 func TestDatabaseAway(t *testing.T) {
 	var log strings.Builder
 	news, last, n := make(chan struct{}, 1), make(chan struct{}), 0
@@ -452,9 +453,33 @@ func TestDatabaseAway(t *testing.T) {
 			close(last)
 		}
 		wake(news)
-		return errors.New("no route to host")
+		return fmt.Errorf("read: %w", syscall.ECONNREFUSED)
 	})
 	if n != 4 || strings.Count(log.String(), "cannot process the outbox; the next pass continues") != 1 {
 		t.Errorf("%d rounds, and the log has\n%s\nwant 4 and one line", n, &log)
+	}
+}
+
+// TestOutboxFails: an error of the outbox alone is logged once in a row, also by a process that
+// stays up.
+func TestOutboxFails(t *testing.T) {
+	var log strings.Builder
+	full := errors.New("the table is full")
+	errs := []error{syscall.ECONNREFUSED, full, full, nil, full}
+	news := make(chan struct{}, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	r := rounds{log: slog.New(slog.NewTextHandler(&log, nil)), news: news}
+	r.run(ctx, func() error {
+		if len(errs) == 0 {
+			cancel()
+			return nil
+		}
+		err := errs[0]
+		errs = errs[1:]
+		wake(news)
+		return err
+	})
+	if n := strings.Count(log.String(), "cannot process the outbox; trying again"); n != 2 {
+		t.Errorf("the log has\n%s\nwant two lines", &log)
 	}
 }
