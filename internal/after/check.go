@@ -26,7 +26,7 @@ func (w *Worker) Check(ctx context.Context, conn Server, in inbox.Inbox, active 
 		folder, moves := action.Folder()
 		if other := w.forwardsAgain(in, active, folder); moves && other != "" {
 			problems = append(problems, fmt.Sprintf(
-				"after: the inbox %s has the same account and watches the folder %q, so nothing is moved there; set dedupe to all, or use another folder", other, folder))
+				"after: the inbox %s has the same account and watches the folder %q, so nothing is moved there; use another folder, watch it in one inbox only, or set dedupe to all", other, folder))
 		}
 		problem, err := w.check(ctx, conn, in, action)
 		if err != nil {

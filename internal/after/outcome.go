@@ -53,7 +53,7 @@ func (v *visit) admit(j *job, at place, now time.Time) {
 		j.skip(fmt.Sprintf("the message is already in the folder %q", folder))
 	case moves && reader != "":
 		j.skip(fmt.Sprintf("the inbox %s has the same account and watches the folder %q, and would forward the message again; "+
-			"to allow it: set dedupe to all, then postrider event retry %d", reader, folder, j.claim.ID))
+			"to allow it: watch the folder in one inbox only, then postrider event retry %d", reader, folder, j.claim.ID))
 	case deletes && !v.in.AllowDelete:
 		j.skip(fmt.Sprintf("nothing may be deleted in this inbox; to allow it: postrider inbox set %s --allow-delete, then postrider event retry %d", text.Arg(v.in.Address), j.claim.ID))
 	}
