@@ -161,7 +161,11 @@ func (s *services) checkAfter(ctx context.Context, conn after.Server, in inbox.I
 		return err
 	}
 	w := &after.Worker{CreateFolders: s.cfg.After.CreateFolders, Dedupe: tasks.Dedupe(s.cfg.Dedupe)}
-	problems, err := w.Check(ctx, conn, in, active, table.Actions(s.cfg.After.Rule(), in.Address, in.Labels.Texts()...))
+	general := s.cfg.After.Rule()
+	actions := table.Actions(general, in.Address, in.Labels.Texts()...)
+	general.SkippedNoMatch = ""
+	forwarded := table.Actions(general, in.Address, in.Labels.Texts()...)
+	problems, err := w.Check(ctx, conn, in, active, actions, forwarded)
 	if err == nil && len(problems) > 0 {
 		err = errors.New(strings.Join(problems, "; "))
 	}

@@ -213,7 +213,7 @@ func TestUnkept(t *testing.T) {
 		t.Errorf("%d have the flag", got)
 	}
 	r.in.Folders = []inbox.Folder{{Name: "INBOX", Active: true}}
-	problems, err := r.worker.Check(t.Context(), forgetful{r.open("INBOX")}, r.in, nil, []route.Action{route.Seen, "flag:$Forwarded"})
+	problems, err := r.worker.Check(t.Context(), forgetful{r.open("INBOX")}, r.in, nil, []route.Action{route.Seen, "flag:$Forwarded"}, nil)
 	check(t, err)
 	if want := []string{"after: the folder INBOX does not keep the flag $Forwarded"}; !slices.Equal(problems, want) {
 		t.Errorf("the check says %q, want %q", problems, want)

@@ -12,8 +12,8 @@ import (
 )
 
 // Check says which of the actions cannot be done in an inbox, and how to fix it. It changes
-// nothing.
-func (w *Worker) Check(ctx context.Context, conn Server, in inbox.Inbox, active []inbox.Inbox, actions []route.Action) (problems []string, _ error) {
+// nothing. Of all actions, forwarded are those for forwarded messages.
+func (w *Worker) Check(ctx context.Context, conn Server, in inbox.Inbox, active []inbox.Inbox, actions, forwarded []route.Action) (problems []string, _ error) {
 	if slices.ContainsFunc(actions, func(a route.Action) bool { _, marks := a.Flag(); return !marks }) {
 		for _, folder := range in.Watched() {
 			if other := sharedWith(in, active, folder); other != "" {
@@ -24,9 +24,9 @@ func (w *Worker) Check(ctx context.Context, conn Server, in inbox.Inbox, active 
 	}
 	for _, action := range actions {
 		folder, moves := action.Folder()
-		if other := w.forwardsAgain(in, active, folder); moves && other != "" {
+		if other := w.forwardsAgain(in, active, folder); moves && other != "" && slices.Contains(forwarded, action) {
 			problems = append(problems, fmt.Sprintf(
-				"after: the inbox %s has the same account and watches the folder %q, so nothing is moved there; use another folder, watch it in one inbox only, or set dedupe to all", other, folder))
+				"after: the inbox %s has the same account and watches the folder %q, so no forwarded message is moved there; use another folder, watch it in one inbox only, or set dedupe to all", other, folder))
 		}
 		problem, err := w.check(ctx, conn, in, action)
 		if err != nil {

@@ -51,7 +51,7 @@ func (v *visit) admit(j *job, at place, now time.Time) {
 			"to allow it: watch the folder in one inbox only, then postrider event retry %d", other, t.Folder, j.claim.ID))
 	case moves && folder == t.Folder:
 		j.skip(fmt.Sprintf("the message is already in the folder %q", folder))
-	case moves && reader != "":
+	case moves && reader != "" && t.Status == tasks.Forwarded: // else nobody has the message yet
 		j.skip(fmt.Sprintf("the inbox %s has the same account and watches the folder %q, and would forward the message again; "+
 			"to allow it: watch the folder in one inbox only, then postrider event retry %d", reader, folder, j.claim.ID))
 	case deletes && !v.in.AllowDelete:

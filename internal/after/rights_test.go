@@ -138,7 +138,7 @@ func TestSharedFolder(t *testing.T) {
 			r.wants("move:Done", 2)
 			r.wants("seen", 3)
 			r.work()
-			problems, err := r.worker.Check(t.Context(), r.open("INBOX"), r.in, append(r.others, r.in), []route.Action{"seen", "delete", "move:Done"})
+			problems, err := r.worker.Check(t.Context(), r.open("INBOX"), r.in, append(r.others, r.in), []route.Action{"seen", "delete", "move:Done"}, []route.Action{"move:Done"})
 			check(t, err)
 			r.wantEnd(3, outbox.Done, "")
 			if !c.shared {
@@ -170,7 +170,7 @@ func TestMovesToAnotherInbox(t *testing.T) {
 			r.wants("delete", 2)
 			r.work()
 			r.wantEnd(2, outbox.Done, "")
-			problems, err := r.worker.Check(t.Context(), r.open("INBOX"), r.in, append(r.others, r.in), []route.Action{"seen", "delete", "move:Done"})
+			problems, err := r.worker.Check(t.Context(), r.open("INBOX"), r.in, append(r.others, r.in), []route.Action{"seen", "delete", "move:Done"}, []route.Action{"move:Done"})
 			check(t, err)
 			if moves {
 				r.wantEnd(1, outbox.Done, "")
@@ -187,6 +187,26 @@ func TestMovesToAnotherInbox(t *testing.T) {
 				t.Errorf("the check says %q, want %q", problems, why)
 			}
 		})
+	}
+}
+
+// TestMovesUnmatched: a message that no route matches goes to a folder of another inbox, whose
+// routes may take it: nobody has it yet.
+func TestMovesUnmatched(t *testing.T) {
+	r := newRig(t, 1)
+	r.in.Username, r.worker.Dedupe = user, tasks.DedupeInbox
+	r.others = []inbox.Inbox{{ID: 8, Address: "done@firm.example", Username: user, Active: true, Folders: []inbox.Folder{{Name: "Done", Active: true}}}}
+	unmatched := r.tasks[1]
+	unmatched.Status, unmatched.Deliveries = tasks.SkippedNoMatch, nil
+	r.tasks[1] = unmatched
+	r.wants("move:Done", 1)
+	r.work()
+	r.wantEnd(1, outbox.Done, "")
+	r.wantIn("Done", "message 0")
+	problems, err := r.worker.Check(t.Context(), r.open("INBOX"), r.in, append(r.others, r.in), []route.Action{"seen", "move:Done"}, []route.Action{"seen"})
+	check(t, err)
+	if len(problems) > 0 {
+		t.Errorf("the check says %q, want nothing", problems)
 	}
 }
 
