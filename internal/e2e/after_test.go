@@ -284,6 +284,34 @@ func TestTakenButUndecided(t *testing.T) {
 	}
 }
 
+// TestMovesToAnotherInbox: what an inbox forwarded goes to a folder that another one watches only
+// if that one knows the message. What no route of the inbox matches goes there in any case.
+func TestMovesToAnotherInbox(t *testing.T) {
+	for dedupe, want := range map[string]struct{ code, moved int }{"inbox": {75, 1}, "all": {0, 2}} {
+		t.Run(dedupe, func(t *testing.T) {
+			w := newWorldOf(t, "sqlite", withMove, "{forwarded: {move: Done}, skipped_no_match: {move: Done}, create_folders: true}\ndedupe: "+dedupe)
+			w.routes = "  - {name: letters, match: {subject: /^letter/}, to: [intake@firm.example]}\n" +
+				"  - {name: rest, match: {inbox: second@firm.example}, to: [rest@firm.example]}\n"
+			w.configure()
+			w.addInbox(desk, "--start", "all")
+			if err := w.client().Create("Done", nil).Wait(); err != nil {
+				t.Fatal(err)
+			}
+			w.addInbox("second@firm.example", "--start", "all", "--username", desk, "--folder", "Done")
+			w.must(want.code, "check")
+			w.put(desk, "letter 1", "other")
+			w.pass(0)
+			w.pass(0)
+			if n := len(w.in("Done")); n != want.moved {
+				t.Errorf("%d messages are in Done, want %d", n, want.moved)
+			}
+			if letters, rest := len(w.arrivedFor("intake@firm.example")), len(w.arrivedFor("rest@firm.example")); letters != 1 || rest != 1 {
+				t.Errorf("%d letters and %d other messages were forwarded, want one of each", letters, rest)
+			}
+		})
+	}
+}
+
 // TestSharedFolder: in a folder that two inboxes watch with one login, nothing is deleted: the
 // other one may not have forwarded or even seen the message. Check says so, and a dry run names no
 // deletion.
