@@ -38,7 +38,7 @@ func openCertificate(s Settings) (*certificate, error) {
 }
 
 func (c *certificate) read() error {
-	var changed time.Time // the certificate, after its key
+	var changed time.Time // the certificate
 	for _, file := range []string{c.keyFile, c.certFile} {
 		found, err := os.Stat(file)
 		switch {
@@ -47,7 +47,9 @@ func (c *certificate) read() error {
 		case err != nil:
 			return fmt.Errorf("read the certificate: %w", err)
 		}
-		changed = found.ModTime()
+		if file == c.certFile {
+			changed = found.ModTime()
+		}
 		if others := secret.CheckWriters(file, found); others != nil {
 			return fmt.Errorf("%s is not used: %w", file, others)
 		}
