@@ -105,15 +105,15 @@ func CheckDestination(d Destination, l Limits) []Alert {
 		c.who, dead = "actions on the servers", "dead actions"
 	}
 	list := "see `postrider event list --destination " + d.Name
-	waiting := list + " --status waiting`"
+	waiting, given := list+" --status waiting`", list+" --status dead`, then `postrider event retry` or `skip` them"
 	switch {
-	case d.Stopped != "":
-		waiting = d.Stopped
+	case d.Stopped != "": // no retry sends anything
+		waiting, given = d.Stopped, list+" --status dead`; "+d.Stopped
 	case d.LastError != "":
 		waiting += "; the last error was: " + text.Line(d.LastError)
 	}
 	c.age(EventsWaiting, d.OldestWaiting, l.EventsWaiting, "age of the oldest waiting event", waiting)
-	c.count(EventsDead, d.Dead, l.EventsDead, dead, list+" --status dead`, then `postrider event retry` or `skip` them")
+	c.count(EventsDead, d.Dead, l.EventsDead, dead, given)
 	return c.alerts
 }
 

@@ -29,8 +29,9 @@ func TestCheckDestination(t *testing.T) {
 		t.Errorf("past them it raises\n%+v\nwant\n%+v", got, want)
 	}
 	crm.Stopped = "it is gone"
-	got = CheckDestination(crm, Limits{EventsWaiting: ptr(time.Hour)})
-	if len(got) != 1 || !strings.HasSuffix(got[0].Message, "more than alerts.events_waiting (1h); it is gone") {
+	got = CheckDestination(crm, Limits{EventsWaiting: ptr(time.Hour), EventsDead: ptr(0)})
+	if len(got) != 2 || !strings.HasSuffix(got[0].Message, "more than alerts.events_waiting (1h); it is gone") ||
+		!strings.HasSuffix(got[1].Message, "--status dead`; it is gone") {
 		t.Errorf("of one to which nothing is sent it raises %+v", got)
 	}
 	got = CheckDestination(Destination{Name: "imap", Dead: 1, Actions: true}, Limits{EventsDead: ptr(0)})
