@@ -23,10 +23,13 @@ type Change struct {
 	New Contact
 }
 
+// Adds reports whether the contact is new.
+func (c Change) Adds() bool { return c.Old == nil }
+
 // String describes the change on one line: + for a new contact, ~ for a changed one. It is empty
 // when nothing changes.
 func (c Change) String() string {
-	if c.Old == nil {
+	if c.Adds() {
 		line := "+ " + c.New.String()
 		if len(c.New.Keywords) > 0 {
 			line += ": " + joined(c.New.Keywords)

@@ -42,11 +42,14 @@ type Planned struct {
 	changes     Changes // of an existing inbox: what the entry says, without what is so already
 }
 
+// Adds reports whether the inbox is new.
+func (p Planned) Adds() bool { return p.Old == nil }
+
 // String describes the effect on one line: + for a new inbox, ~ for a changed one. It is empty when
 // nothing changes.
 func (p Planned) String() string {
 	switch {
-	case p.Old == nil:
+	case p.Adds():
 		line := fmt.Sprintf("+ %s: %s, username %s, password %s, folders %s, start %s", p.New.Address, p.New.Server(),
 			p.New.Username, source(*p.entry.Set.Password), strings.Join(p.New.Watched(), "; "), p.New.Start)
 		if !p.New.Active {

@@ -5,9 +5,14 @@ import (
 	"strings"
 )
 
-// Effects are what an import does, one line for each entry that changes something. An entry's
-// effect begins with + when it adds, and is empty when it changes nothing.
-func Effects[E fmt.Stringer](effects []E) string {
+// Effect is what an import does with one entry.
+type Effect interface {
+	String() string // empty when nothing changes
+	Adds() bool
+}
+
+// Effects are the effects of an import, one line for each entry that changes something.
+func Effects[E Effect](effects []E) string {
 	var out strings.Builder
 	for _, e := range effects {
 		if s := e.String(); s != "" {
@@ -18,13 +23,13 @@ func Effects[E fmt.Stringer](effects []E) string {
 }
 
 // EffectCounts counts the effects of an import.
-func EffectCounts[E fmt.Stringer](effects []E) string {
+func EffectCounts[E Effect](effects []E) string {
 	var added, changed int
 	for _, e := range effects {
-		switch s := e.String(); {
-		case strings.HasPrefix(s, "+"):
+		switch {
+		case e.Adds():
 			added++
-		case s != "":
+		case e.String() != "":
 			changed++
 		}
 	}
