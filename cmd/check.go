@@ -12,15 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"postrider/internal/address"
-	"postrider/internal/arc"
 	"postrider/internal/config"
 	"postrider/internal/db"
-	"postrider/internal/dmarc"
-	"postrider/internal/forward"
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/metrics"
 	"postrider/internal/pass"
 	"postrider/internal/route"
 	"postrider/internal/text"
@@ -268,140 +263,4 @@ func (s *services) checkInboxes(ctx context.Context, boxes, active []inbox.Inbox
 		found[i] = f
 	})
 	return found, nil
-}
-
-// checkSending checks the relay. The tokens for OAuth2 are in the database.
-func (a *app) checkSending(ctx context.Context, s *services, table *route.Table) ([]finding, error) {
-	if s.cfg.SMTP.Auth == "oauth" {
-		if opened, err := a.open(ctx); err == nil {
-			defer opened.close()
-			s = opened
-			s.patience = operatorPatience
-		}
-	}
-	found, err := checkRelay(ctx, s, table)
-	for _, f := range found {
-		err = cmp.Or(err, a.report(f))
-	}
-	return found, err
-}
-
-// checkOptional checks what not every configuration has.
-func (a *app) checkOptional(ctx context.Context, cfg *config.Config) (found []finding, err error) {
-	add := func(f finding) { found, err = append(found, f), cmp.Or(err, a.report(f)) }
-	if len(cfg.Hook) > 0 {
-		add(checkHook(cfg.Hook))
-	}
-	if file := cfg.Metrics.TextFile; file != "" {
-		add(finding{what: "metrics.textfile", text: file, err: metrics.CheckFile(file)})
-	}
-	if cfg.Web.Set() {
-		add(checkPage(cfg))
-	}
-	if cfg.Auto() {
-		add(checkDNS(ctx, cfg))
-	}
-	return found, err
-}
-
-// checkDKIM shows the record that the DNS needs, and does not look it up. A key of another domain
-// is not an error: the relay may ask for it.
-func (a *app) checkDKIM(cfg *config.Config) error {
-	key, err := dkimKey(cfg)
-	if key == nil || err != nil {
-		return err
-	}
-	name, record := key.Record()
-	if err := a.report(finding{what: "dkim", text: fmt.Sprintf("signs by the TXT record %s (not looked up), which has to be: %s", name, record)}); err != nil {
-		return err
-	}
-	_, from, err := address.ParseNamed(cfg.Forward.From)
-	if err != nil || dmarc.Aligned(domainOf(from), cfg.DKIM.Domain) {
-		return nil // without forward.from nothing is composed
-	}
-	return a.report(finding{what: "dkim", note: true, text: fmt.Sprintf("for DMARC a signature of %s does not count, because mail is from %s (forward.from): "+
-		"set dkim.domain to %s", cfg.DKIM.Domain, from.Text, domainOf(from))})
-}
-
-// checkARC asks the DNS for the key of arc: without it each seal is invalid.
-func (a *app) checkARC(ctx context.Context, cfg *config.Config) ([]finding, error) {
-	key, err := arcKey(cfg)
-	if key == nil || err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, dmarc.Patience)
-	defer cancel()
-	name, record := key.Record()
-	f := finding{what: "arc", text: fmt.Sprintf("seals by the TXT record %s, which is in the DNS: %s", name, record)}
-	f.err = arc.Published(ctx, resolver(cfg), key)
-	if err := a.report(f); err != nil {
-		return nil, err
-	}
-	if !cfg.Redirects() {
-		err = a.notes("arc", []string{"seals nothing: only redirected messages are sealed, and no route redirects (forward.mode)"})
-	}
-	return []finding{f}, err
-}
-
-// domainOf is the domain of an address, as it is written in the DNS.
-func domainOf(a address.Address) string { return a.Wire[strings.LastIndexByte(a.Wire, '@')+1:] }
-
-// checkDNS asks what mode auto would ask about our own mail.
-func checkDNS(ctx context.Context, cfg *config.Config) finding {
-	_, own, err := address.ParseNamed(cfg.Forward.From)
-	if err != nil {
-		return finding{what: "dns", err: err}
-	}
-	says, err := dmarc.NewJudge(resolver(cfg)).Policy(ctx, domainOf(own))
-	if err != nil {
-		err = fmt.Errorf("%w; without an answer, mode auto redirects only messages with a valid DKIM signature of exactly the domain in From; let this host query the DNS, or set dns.server", err)
-	}
-	return finding{what: "dns", text: "answers: " + says, err: err}
-}
-
-// checkRelay does all of a transaction but its content.
-func checkRelay(ctx context.Context, s *services, table *route.Table) ([]finding, error) {
-	f := finding{what: "relay"}
-	relay, err := s.relay()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = relay.Close() }()
-	to := table.Recipients()
-	for _, operator := range s.cfg.Notify.To {
-		if !slices.Contains(to, operator) {
-			to = append(to, operator)
-		}
-	}
-	info, err := relay.Info(ctx, to)
-	if err != nil {
-		f.err = err
-		return []finding{f}, nil
-	}
-	f.text = info.String()
-	found := append([]finding{f}, noDSN(s.cfg, info)...)
-	for _, o := range info.Refused {
-		found = append(found, recipientFinding(o))
-	}
-	if s.cfg.Forward.EnvelopeFrom == forward.Keep {
-		found = append(found, finding{
-			what: "relay", note: true, text: "envelope_from is keep: it may refuse the senders of other messages, which were not tried",
-		})
-	}
-	return found, nil
-}
-
-// recipientFinding is a recipient that the relay did not accept. For now is not a failure: relays
-// that greylist say so to each new sender.
-func recipientFinding(o forward.Outcome) finding {
-	f := finding{what: "recipient " + o.Recipient, text: fmt.Sprintf("the relay answers %d %s", o.Code, strings.TrimSpace(o.Enhanced+" "+o.Reply))}
-	switch {
-	case o.Code == 0:
-		f.err = errors.New(o.Reply)
-	case o.Status == forward.Deferred:
-		f.note, f.text = true, f.text+"; a run tries again until it is accepted"
-	default:
-		f.err = fmt.Errorf("%s; %s", f.text, cmp.Or(o.Fix, "correct the address in routes or notify"))
-	}
-	return f
 }
