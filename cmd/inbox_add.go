@@ -180,6 +180,9 @@ func (a *app) showPlan(in inbox.Inbox, check pass.InboxCheck) error {
 	for _, f := range check.Watched {
 		err = errors.Join(err, a.tell("%s: %s\n", text.Line(f.Name), text.Line(f.Plan(in.Start, when))))
 	}
+	if in.Start == inbox.StartLatest || in.Start == inbox.StartNow {
+		err = errors.Join(err, a.tell("Mail that arrives before the first run counts as old.\n"))
+	}
 	return err
 }
 

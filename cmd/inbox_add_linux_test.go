@@ -81,6 +81,7 @@ func TestAddAtATerminal(t *testing.T) {
 	code, shown = p.atTerminal(t.Context(), dir, "y\r", add)
 	want := found + `Logged in to localhost:\d+ tls\.\nFolders: INBOX \(2\), Junk \(0\)\n` +
 		`INBOX: 2 messages; the newest \("Quarterly figures"(, [^"]*)?\) will be forwarded, then new mail; ` + "`--start now` leaves it out\n" +
+		`Mail that arrives before the first run counts as old\.\n` +
 		`Added desk@firm\.example\. To see who would get what: postrider run --dry-run --inbox desk@firm\.example\n$`
 	if code != exitOK || !regexp.MustCompile(want).MatchString(shown) {
 		t.Errorf("exit code %d, it shows\n%s\nwant 0 and %s", code, shown, want)
