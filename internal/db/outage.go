@@ -8,7 +8,7 @@ import (
 
 const (
 	// stoppedPatience is for an outage after StopWaiting: enough to connect again, and longer than
-	// another process of postrider holds an SQLite file.
+	// another process of postrider holds an SQLite file. For that it begins with StopWaiting.
 	stoppedPatience = 5 * time.Second
 	probeFor        = 2 * time.Second // how long a probe may take
 	probeEvery      = time.Second     // pause between two probes
@@ -26,14 +26,21 @@ type outages struct {
 	probing  bool
 	probed   time.Time // the end of the last probe, or of the last transaction that was given up
 
-	stop    sync.Once
-	stopped chan struct{} // closed by StopWaiting
+	stop      sync.Once
+	stoppedAt time.Time     // set before stopped is closed
+	stopped   chan struct{} // closed by StopWaiting
 }
 
 // StopWaiting ends all waiting for a database that is gone, now and from now on: call it when a
 // signal asks the process to end. A statement that runs is not interrupted, a connection that
-// breaks is still replaced within 5 s, and deadlocks are still tried again.
-func (db *DB) StopWaiting() { db.outage.stop.Do(func() { close(db.outage.stopped) }) }
+// breaks is still replaced within 5 s, an SQLite file that is locked is still waited for 5 s, and
+// deadlocks are still tried again.
+func (db *DB) StopWaiting() {
+	db.outage.stop.Do(func() {
+		db.outage.stoppedAt = time.Now()
+		close(db.outage.stopped)
+	})
+}
 
 func (o *outages) isStopped() bool {
 	select {

@@ -172,6 +172,47 @@ func TestStopWaiting(t *testing.T) {
 	})
 }
 
+// TestStoppedWhileHeld: when the process is asked to stop, a writer is tried for 5 s more that has
+// waited for an SQLite file that another process holds, or for the one connection of its own.
+func TestStoppedWhileHeld(t *testing.T) {
+	const waited, held = 10 * time.Second, stoppedPatience - time.Second
+	for name, tries := range map[string]func(since time.Duration, first bool) error{
+		"for the file": func(since time.Duration, _ bool) error {
+			if since < waited+held {
+				return errReadOnly
+			}
+			return nil
+		},
+		"for the connection": func(_ time.Duration, first bool) error {
+			if first {
+				time.Sleep(2 * waited)
+				return errReadOnly
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake(t, func(t *testing.T, db *DB) {
+				time.AfterFunc(waited, db.StopWaiting)
+				start, first := time.Now(), true
+				err := db.retry(t.Context(), true, func() error {
+					defer func() { first = false }()
+					return tries(time.Since(start), first)
+				})
+				if err != nil {
+					t.Errorf("after %s: %v", time.Since(start), err)
+				}
+				time.Sleep(probeEvery)
+				took, _, err := db.run(true, errReadOnly)
+				wantUnavailable(t, err, "asked to stop")
+				if took > stoppedPatience {
+					t.Errorf("a file that stays locked: took %s, want %s at most", took, stoppedPatience)
+				}
+			})
+		})
+	}
+}
+
 // TestContentionIsNoOutage: deadlocks have a minute of their own, and delay no other transaction.
 func TestContentionIsNoOutage(t *testing.T) {
 	fake(t, func(t *testing.T, db *DB) {

@@ -105,6 +105,9 @@ func (db *DB) retry(ctx context.Context, writes bool, op func() error) error {
 			return err
 		}
 		pause := backoff(attempt)
+		if attempt == 0 && kind == unwritable {
+			start = time.Now() // before, it may have waited for the one connection of this process
+		}
 		if kind == contention {
 			if time.Since(start)+pause > db.retryFor {
 				return fmt.Errorf("%s database %s: tried for %s: %w; %s", db.dialect, db.where, db.retryFor, err, db.fix(err))
@@ -134,6 +137,9 @@ func (db *DB) waitOut(ctx context.Context, start time.Time, pause time.Duration,
 	patience, stopped := db.retryFor, db.outage.stopped
 	if db.outage.isStopped() {
 		patience, stopped = min(patience, stoppedPatience), nil
+		if asked := db.outage.stoppedAt; kind == unwritable && since.Before(asked) {
+			since = asked
+		}
 	}
 	if time.Since(since)+pause > patience {
 		db.outage.gaveUp(since)
