@@ -47,6 +47,12 @@ func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 		if !p.Hold {
 			res.Reason = gaveUp(t, now) + res.Reason
 		}
+		if givesUp {
+			failed = append(open, failed...)
+		}
+		if len(failed) > 0 {
+			res.Reason += "; refused or given up: " + lines(failed)
+		}
 	case len(open) > 0 && !givesUp:
 		res.Status, res.Delay = Error, p.Backoff(t.Attempts)
 		res.Reason = lines(append(open, failed...))
