@@ -75,8 +75,7 @@ func TakenOver(from string, ds []Delivery) string {
 	if len(sending) == 0 {
 		return "taken over from " + from
 	}
-	to := strings.Join(sending, ", ")
-	return "taken over from " + from + ", which was sending to " + to + "; " + to + " may have the message"
+	return "taken over from " + from + ", which was sending to " + strings.Join(sending, ", ") + ", who may have it"
 }
 
 // Stale is why a receipt is no longer good. heldBy is who has claimed the task since, empty when it

@@ -23,7 +23,7 @@ func TestReasons(t *testing.T) {
 			"a@x; b@x: no route; c@x: 550 no",
 		},
 		{TakenOver("w", nil), "taken over from w"},
-		{TakenOver("w", sending), "taken over from w, which was sending to a@x, c@x; a@x, c@x may have the message"},
+		{TakenOver("w", sending), "taken over from w, which was sending to a@x, c@x, who may have it"},
 		{Stale("", "", false), "the task has been deleted, or its inbox was removed"},
 		{Stale(InProgress, "w", true), "the task is in_progress, last claimed by w"},
 		{Stale(Received, "", false), "the task is received: its inbox was disabled"},
