@@ -60,14 +60,10 @@ func (a *app) migrate(ctx context.Context, statusOnly bool) error {
 		}
 	}
 	current, latest, err := d.Version(ctx)
-	if err != nil {
-		return err
-	}
 	switch {
-	case current > latest:
-		return fmt.Errorf("the schema is at version %d, and this binary knows only version %d: upgrade postrider", current, latest)
-	case current < latest:
-		return fmt.Errorf("the schema is at version %d, this binary needs version %d: run `postrider migrate`", current, latest)
+	case err != nil:
+	case current != latest:
+		return d.SchemaError(current, latest)
 	case statusOnly || isTerminal(a.out):
 		_, err = fmt.Fprintf(a.out, "the schema is at version %d, which is the one needed\n", current)
 	}

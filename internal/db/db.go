@@ -183,7 +183,7 @@ func (db *DB) checkSchema(ctx context.Context) error {
 		current = latest
 	}
 	if current != latest {
-		return db.schemaError(current, latest)
+		return db.SchemaError(current, latest)
 	}
 	if db.dialect == SQLite {
 		return db.writeAhead(ctx) // a copy that was restored may lack it

@@ -79,7 +79,8 @@ type SchemaError struct {
 	Current, Latest int64  // the database's version, and the binary's
 }
 
-func (db *DB) schemaError(current, latest int64) error {
+// SchemaError is for a database whose version is not the latest.
+func (db *DB) SchemaError(current, latest int64) error {
 	return &SchemaError{Driver: db.dialect, Where: db.where, Current: current, Latest: latest}
 }
 

@@ -77,7 +77,7 @@ func (db *DB) migrateLocked(ctx context.Context, pool *sql.DB) ([]Applied, error
 		return nil, err
 	}
 	if current > latest {
-		return nil, db.schemaError(current, latest)
+		return nil, db.SchemaError(current, latest)
 	}
 	if err := db.migrator.prepare(ctx, pool); err != nil {
 		return nil, err
