@@ -111,7 +111,7 @@ func (a *auditor) registerPage(ctx context.Context, f *folder, lease *scanLease,
 	cache.close()
 	s := &scanner{
 		pass: p, revision: p.revisionFor(lease.in, p.revision()), in: lease.in, log: a.visit.log, session: a.visit.session, cache: cache,
-		tally: &tally{observer: p.Observer}, lease: lease.by, registered: func() {},
+		tally: newTally(p.Observer, InboxReport{}), lease: lease.by, registered: func() {},
 	}
 	failed := s.page(ctx, f, uids)
 	left, err := p.Queue.Unseen(context.WithoutCancel(ctx), f.row.ID, f.row.UIDValidity, uids)

@@ -179,7 +179,7 @@ func (d *deliverer) wants(n int) tasks.Want {
 		InHand: d.inHand(),
 		Poisoned: func(t tasks.Task) {
 			d.log.Warn("a task was given up: workers crashed repeatedly while processing it", "task", t.ID, "as", t.Status)
-			d.tally.ended(t.Status)
+			d.tally.ended(t.ID, t.Status)
 		},
 	}
 }

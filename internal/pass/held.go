@@ -35,7 +35,7 @@ func (pr *Process) Hold(in inbox.Inbox) *Held {
 		process: pr, revision: p.revisionFor(in, pr.revision), in: in, log: log,
 		session: newSession(func(ctx context.Context) (Source, error) { return pr.dial(ctx, in) }, log),
 		cache:   newCache(cachedBatches*maxBatchOctets, cachedBatches*p.Config.Page),
-		tally:   &tally{observer: p.Observer, sum: InboxReport{Email: in.Address, Labels: in.Labels}},
+		tally:   newTally(p.Observer, InboxReport{Email: in.Address, Labels: in.Labels}),
 		feed:    newFeed(),
 	}
 }

@@ -30,7 +30,7 @@ func (d *deliverer) end(j *job, status tasks.Status, err error) {
 	}
 	d.leases.drop(j.claim.Receipt)
 	if status != "" && err == nil {
-		d.tally.ended(status)
+		d.tally.ended(j.claim.Task.ID, status)
 	}
 	if err != nil {
 		d.mu.Lock()

@@ -216,7 +216,7 @@ func (s *scanner) count(f *folder, e tasks.Entry, r tasks.Registration) (news bo
 	}
 	switch {
 	case r.Fate == tasks.New && r.Status.Ended():
-		s.tally.ended(r.Status)
+		s.tally.ended(r.TaskID, r.Status)
 		if !s.pass.Config.DryRun {
 			s.log.Info("message "+became[r.Status], "task", r.TaskID, "folder", f.row.Name, "uid", e.UID, "reason", notForwarded(e, r))
 		}

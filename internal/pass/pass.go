@@ -219,8 +219,13 @@ func (p *Pass) revisionFor(in inbox.Inbox, revision string) string {
 type tally struct {
 	observer Observer
 
-	mu  sync.Mutex
-	sum InboxReport
+	mu    sync.Mutex
+	sum   InboxReport
+	retry map[int64]bool // the tasks that are to be retried
+}
+
+func newTally(o Observer, sum InboxReport) *tally {
+	return &tally{observer: o, sum: sum, retry: map[int64]bool{}}
 }
 
 func (t *tally) report() InboxReport {
@@ -238,8 +243,17 @@ func (t *tally) change(f func(*InboxReport)) {
 
 func (t *tally) fail(err error) { t.change(func(r *InboxReport) { r.Error = text.Error(err) }) }
 
-// ended counts a task that ended its claim in s.
-func (t *tally) ended(s tasks.Status) {
-	t.change(func(r *InboxReport) { r.Counters.count(s) })
+// ended counts a task that ended its claim in s. One that is claimed again counts as its last claim
+// ends.
+func (t *tally) ended(id int64, s tasks.Status) {
+	t.change(func(r *InboxReport) {
+		if s == tasks.Error || s == tasks.Received {
+			t.retry[id] = true
+		} else {
+			delete(t.retry, id)
+		}
+		r.Counters.Retry = len(t.retry)
+		r.Counters.count(s)
+	})
 	t.observer.Done(1)
 }

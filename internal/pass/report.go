@@ -56,7 +56,7 @@ func (c *Counters) add(o Counters) {
 	c.Backlog += o.Backlog
 }
 
-// count adds one task that ended its claim in s.
+// count adds one task that ended in s. It does not count those that are to be retried.
 func (c *Counters) count(s tasks.Status) {
 	switch s {
 	case tasks.Forwarded:
@@ -69,8 +69,6 @@ func (c *Counters) count(s tasks.Status) {
 		c.Dead++
 	case tasks.Uncertain:
 		c.Uncertain++
-	case tasks.Error, tasks.Received:
-		c.Retry++
 	}
 }
 
