@@ -113,8 +113,34 @@ func TestCompileConditionErrors(t *testing.T) {
 		{
 			"when, a function that is not there",
 			Rule{Match: Match{When: `reduce(to, #acc + #) == ""`}},
-			"match.when: unknown name reduce; there are",
+			"match.when: unknown name reduce; there are the functions header, headers, split, all,",
 		},
+		{
+			"when, a function of the library that is refused",
+			Rule{Match: Match{When: `sort(to)[0] == ""`}},
+			"match.when: unknown name sort; there are the functions header, headers, split, all,",
+		},
+		{
+			"when, days",
+			Rule{Match: Match{When: `age > duration("30d")`}},
+			`match.when: duration: time: unknown unit "d" in duration "30d"; write hours and minutes, such as duration("720h") for 30 days`,
+		},
+		{
+			"when, a time zone that is none",
+			Rule{Match: Match{When: `arrived.In(timezone("Europe/Berln")).Hour() > 3`}},
+			"match.when: timezone: unknown time zone Europe/Berln; write",
+		},
+		{
+			"when, a date in another form",
+			Rule{Match: Match{When: `arrived > date("01.02.2026")`}},
+			"match.when: date: invalid date 01.02.2026; write",
+		},
+		{
+			"when, a date that its layout does not read",
+			Rule{Match: Match{When: `arrived > date("2026-02-01", "02.01.2006")`}},
+			"match.when: date: parsing time",
+		},
+		{"when, a duration of nothing", Rule{Match: Match{When: `age > duration()`}}, "match.when: not enough arguments"},
 		{"when, a regexp that is none", Rule{Match: Match{When: `subject matches "("`}}, "match.when: "},
 		{"when, what is inside", Rule{Match: Match{When: `$env["body"] == ""`}}, "match.when: unknown name $env"},
 		{"when, too long", Rule{Match: Match{When: "true" + strings.Repeat(" and true", maxNodes)}}, "match.when: "},

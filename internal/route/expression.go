@@ -9,6 +9,7 @@ import (
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/builtin"
 	"github.com/expr-lang/expr/file"
 	"github.com/expr-lang/expr/vm"
 
@@ -65,6 +66,9 @@ func (c *compiler) expression(m Match, s scope) []condition {
 	}
 	if err != nil {
 		char, problem := expressionError(err)
+		if name, ok := strings.CutPrefix(problem, "unknown name "); ok {
+			problem += "; there are " + look.known(name)
+		}
 		c.failAt(char, "match."+s.prefix+"when", "%s", problem)
 		return nil
 	}
@@ -86,6 +90,7 @@ func (c *compiler) expression(m Match, s scope) []condition {
 // author of a message choose how long the expression takes.
 type inspector struct {
 	names  []string // of variables and functions
+	called []string // the functions in it
 	nested map[*ast.PredicateNode]int
 	depth  int   // of loops in loops
 	err    error // the first
@@ -107,11 +112,23 @@ func (l *inspector) Visit(node *ast.Node) {
 		if n.Operator == "matches" && !isText(n.Right) {
 			l.fail(n, "the regular expression after matches has to be written out, in quotes")
 		}
+	case *ast.CallNode:
+		if callee, ok := n.Callee.(*ast.IdentifierNode); ok {
+			l.called = append(l.called, callee.Value)
+		}
 	case *ast.BuiltinNode:
 		l.builtin(n)
 	case *ast.PredicateNode: // the body of a loop
 		l.loop(n)
 	}
+}
+
+// known lists what there is in place of an unknown variable or function.
+func (l *inspector) known(name string) string {
+	if slices.Contains(l.called, name) {
+		return "the functions header, headers, split, " + strings.Join(builtins, ", ")
+	}
+	return variables
 }
 
 func (l *inspector) loop(n *ast.PredicateNode) {
@@ -127,6 +144,7 @@ func (l *inspector) loop(n *ast.PredicateNode) {
 }
 
 func (l *inspector) builtin(n *ast.BuiltinNode) {
+	l.called = append(l.called, n.Name)
 	inserted := map[string]int{"replace": 2, "join": 1} // the argument that is put into a text again and again
 	at, ok := inserted[n.Name]
 	switch {
@@ -134,7 +152,32 @@ func (l *inspector) builtin(n *ast.BuiltinNode) {
 		l.fail(n, "unknown name "+n.Name)
 	case ok && at < len(n.Arguments) && !isText(n.Arguments[at]):
 		l.fail(n, fmt.Sprintf("what %s puts in has to be written out, in quotes", n.Name))
+	case n.Name == "date" || n.Name == "duration" || n.Name == "timezone":
+		l.constant(n)
 	}
+}
+
+// constant tries a function whose arguments are all written out.
+func (l *inspector) constant(n *ast.BuiltinNode) {
+	var args []any
+	for _, arg := range n.Arguments {
+		if s, ok := arg.(*ast.StringNode); ok {
+			args = append(args, s.Value)
+		}
+	}
+	if len(args) == 0 || len(args) < len(n.Arguments) {
+		return
+	}
+	if _, err := builtin.Builtins[builtin.Index[n.Name]].Func(args...); err != nil {
+		l.fail(n, fmt.Sprintf("%s: %v%s", n.Name, err, forms[n.Name]))
+	}
+}
+
+// forms are examples of the texts that a function takes.
+var forms = map[string]string{
+	"date":     `; write one such as date("2026-02-01")`,
+	"duration": `; write hours and minutes, such as duration("720h") for 30 days`,
+	"timezone": `; write one such as timezone("Europe/Berlin")`,
 }
 
 func isText(n ast.Node) bool {
@@ -155,11 +198,7 @@ func expressionError(err error) (char int, problem string) {
 	if !errors.As(err, &e) {
 		return 0, short(err.Error())
 	}
-	problem = short(e.Message)
-	if strings.HasPrefix(problem, "unknown name") {
-		problem += "; there are " + variables
-	}
-	return e.From + 1, problem
+	return e.From + 1, short(e.Message)
 }
 
 // short is what an expression, or a message, may put into an error.
