@@ -102,7 +102,8 @@ func (d *deliverer) made(ctx context.Context, j *job) error {
 	return d.sending(ctx, j, j.claim.Task.Form, nil)
 }
 
-// sending records how far the deliveries are. It makes a claim that was only offered.
+// sending records how far the deliveries are. If the claim is not yet in the database, it records it
+// first.
 func (d *deliverer) sending(ctx context.Context, j *job, as tasks.Form, ds []tasks.Delivery) error {
 	c := j.claim
 	if !c.Recorded() {
@@ -124,17 +125,18 @@ func (d *deliverer) sending(ctx context.Context, j *job, as tasks.Form, ds []tas
 }
 
 // logEnd logs what became of a message in this claim: the route, and what the relay said to each
-// recipient.
+// recipient, or why there is none.
 func (d *deliverer) logEnd(j *job, res tasks.Result) {
 	t := j.claim.Task
 	attrs := []any{"task", t.ID, "folder", t.Folder, "uid", t.UID}
 	if t.Route != "" {
 		attrs = append(attrs, "route", t.Route)
 	}
-	if len(res.Deliveries) > 0 {
-		attrs = append(attrs, "to", replies(res.Deliveries))
-	} else if res.Reason != "" {
+	switch {
+	case res.Status == tasks.Skipped || len(res.Deliveries) == 0 && res.Reason != "":
 		attrs = append(attrs, "reason", res.Reason)
+	case len(res.Deliveries) > 0:
+		attrs = append(attrs, "to", replies(res.Deliveries))
 	}
 	level := slog.LevelInfo
 	if d.pass.Config.Warn && (res.Status == tasks.Dead || res.Status == tasks.Uncertain) {
