@@ -2,9 +2,11 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -129,6 +131,28 @@ func (a *app) with(ctx context.Context, f func(*services) error) error {
 // first.
 func (a *app) withNew(ctx context.Context, f func(*services) error) error {
 	s, err := a.openBy(ctx, db.Open)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return f(s)
+}
+
+// withEmpty is like withNew, but the new SQLite file is a temporary one.
+func (a *app) withEmpty(ctx context.Context, f func(*services) error) error {
+	dir, err := os.MkdirTemp("", "postrider-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	s, err := a.openBy(ctx, func(ctx context.Context, where db.Config, opts ...db.Option) (*db.DB, error) {
+		d, err := db.OpenExisting(ctx, where, opts...)
+		if _, missing := errors.AsType[*db.MissingError](err); missing {
+			where.Path = filepath.Join(dir, "empty.db")
+			return db.Open(ctx, where, opts...)
+		}
+		return d, err
+	})
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,11 @@ func (a *app) inboxImport(ctx context.Context, names []string, opts inboxImportO
 	if err != nil {
 		return usage(noneImported(err))
 	}
-	return a.withNew(ctx, func(s *services) error {
+	with := a.withNew
+	if opts.dryRun {
+		with = a.withEmpty
+	}
+	return with(ctx, func(s *services) error {
 		opts.KnowsApp = s.knowsApp
 		by := tasks.By(a.who(s.host()))
 		opts.Who, opts.Detail = by.Who(), by.Detail()
