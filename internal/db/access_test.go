@@ -57,3 +57,29 @@ func TestFileWithoutWritePermission(t *testing.T) {
 		})
 	}
 }
+
+// TestDirectoryWithoutWritePermission: the directory is named in full, with the command.
+func TestDirectoryWithoutWritePermission(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root can write in every directory")
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for _, name := range []string{"there.db", "new.db"} {
+		t.Run(name, func(t *testing.T) {
+			if name == "there.db" {
+				first, err := Open(testContext(t), Config{Driver: SQLite, Path: name})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = first.Close()
+			}
+			if err := os.Chmod(dir, 0o500); err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = os.Chmod(dir, 0o700) }()
+			_, err := Open(testContext(t), Config{Driver: SQLite, Path: name})
+			wantText(t, err, name, "run: chmod u+rw "+dir)
+		})
+	}
+}

@@ -151,7 +151,7 @@ func fixSQLite(path string, err error) string {
 	if classify(err) == unwritable {
 		return "another program holds it: end that program, or try again"
 	}
-	dir := filepath.Dir(path)
+	dir := directory(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Sprintf("create the directory %s, or change database.path", dir)
 	}
@@ -161,16 +161,24 @@ func fixSQLite(path string, err error) string {
 	return fmt.Sprintf("make sure that this user can write the file and the directory %s, or change database.path", dir)
 }
 
-// fixWrite is what to do about files of the database, its lock included, that this user cannot
-// write; empty if there are none.
+// directory is where the file is, as an absolute path if that can be known.
+func directory(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return filepath.Dir(path)
+}
+
+// fixWrite is what to do about files of the database, its lock and its directory included, that
+// this user cannot write; empty if there are none.
 func fixWrite(path string) string {
 	var denied []string
-	for _, end := range []string{"", "-wal", "-shm", migrateLock} {
-		switch err := mayWrite(path + end); {
+	for _, name := range []string{path, path + "-wal", path + "-shm", path + migrateLock, directory(path)} {
+		switch err := mayWrite(name); {
 		case errors.Is(err, syscall.EROFS):
-			return path + end + " is on a read-only file system: mount it writable, or change database.path"
+			return name + " is on a read-only file system: mount it writable, or change database.path"
 		case errors.Is(err, fs.ErrPermission):
-			denied = append(denied, path+end)
+			denied = append(denied, name)
 		}
 	}
 	if denied == nil {
