@@ -38,13 +38,6 @@ func (r *reader) file(root *yaml.Node, c *Config) {
 // unknownVariables refuses variables that look like a key which has none, or like a misspelt key,
 // unless the file refers to them. Others may belong to the user, such as the password of an inbox.
 func (r *reader) unknownVariables(names []string, c *Config) {
-	for _, key := range withoutVariable(c) {
-		if name := variable(key); r.given(name) && !r.refersTo(name) {
-			r.errs.All = append(r.errs.All, Error{
-				Source: name, Key: key, Problem: "no variable overrides a list, or a key in an entry that you name yourself; write the value in the file, a secret as env:NAME",
-			})
-		}
-	}
 	known := map[string][]string{} // by section
 	for _, l := range leaves(c) {
 		if section, key, ok := strings.Cut(l.name, "."); ok {
@@ -52,19 +45,30 @@ func (r *reader) unknownVariables(names []string, c *Config) {
 		}
 	}
 	for _, name := range slices.Sorted(slices.Values(names)) {
-		for section, keys := range known {
-			key, ok := strings.CutPrefix(name, variable(section)+"_")
-			key = strings.ToLower(key)
-			if !ok || !r.given(name) || r.refersTo(name) ||
-				slices.ContainsFunc(keys, func(k string) bool { return variable(section+"."+k) == name }) {
-				continue
-			}
-			if near := nearest(key, keys); near != "" {
-				r.errs.All = append(r.errs.All, Error{
-					Source: name, Key: section + "." + key,
-					Problem: "unknown key; did you mean " + variable(section+"."+near) + "?",
-				})
-			}
+		switch {
+		case !r.given(name) || r.refersTo(name):
+		case withoutVariable(c, name):
+			r.errs.All = append(r.errs.All, Error{
+				Source: name, Problem: "no variable overrides a list, or a key in an entry that you name yourself; write the value in the file, a secret as env:NAME",
+			})
+		default:
+			r.misspelt(name, known)
+		}
+	}
+}
+
+func (r *reader) misspelt(name string, known map[string][]string) {
+	for section, keys := range known {
+		key, ok := strings.CutPrefix(name, variable(section)+"_")
+		key = strings.ToLower(key)
+		if !ok || slices.ContainsFunc(keys, func(k string) bool { return variable(section+"."+k) == name }) {
+			continue
+		}
+		if near := nearest(key, keys); near != "" {
+			r.errs.All = append(r.errs.All, Error{
+				Source: name, Key: section + "." + key,
+				Problem: "unknown key; did you mean " + variable(section+"."+near) + "?",
+			})
 		}
 	}
 }

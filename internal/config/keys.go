@@ -33,23 +33,14 @@ func leaves(c *Config) (out []leaf) {
 	return out
 }
 
-// withoutVariable are the keys of c that no environment variable overrides: lists, and what is in
-// sections that users name.
-func withoutVariable(c *Config) (names []string) {
+// withoutVariable reports whether the variable would override a list, or a key in an entry.
+func withoutVariable(c *Config, name string) (is bool) {
 	walk("", reflect.ValueOf(c).Elem(), func(l leaf) {
-		switch l.value.Kind() {
-		case reflect.Slice:
-			names = append(names, l.name)
-		case reflect.Map:
-			names = append(names, l.name)
-			for _, k := range l.value.MapKeys() {
-				if elem := l.value.MapIndex(k); elem.Kind() == reflect.Struct {
-					walk(join(l.name, k.String()), elem, func(in leaf) { names = append(names, in.name) })
-				}
-			}
-		}
+		list, t := variable(l.name), l.value.Type()
+		entries := t.Kind() == reflect.Map || t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
+		is = is || t.Kind() == reflect.Slice && name == list || entries && (name == list || strings.HasPrefix(name, list+"_"))
 	})
-	return names
+	return is
 }
 
 // walk calls f for the keys of a section and those of the sections in it.
