@@ -39,6 +39,7 @@ func TestAfterErrors(t *testing.T) {
 	for _, tt := range []struct{ after, ofRoute, more, want string }{
 		{"{forwarded: remove}", "{}", "", `after.forwarded: has to be keep, seen, delete, {flag: FLAG} or {move: FOLDER}, not "remove"`},
 		{"{forwarded: {move: A, flag: B}}", "{}", "", "after.forwarded: has to be keep, seen, delete, {flag: FLAG} or {move: FOLDER} with one key and one name, not a section"},
+		{"{forwarded: '{move: A}'}", "{}", "", `after.forwarded: is text with braces, "{move: A}"; in a variable or in quotes, write flag: FLAG or move: FOLDER without them`},
 		{"{forwarded: {copy: A}}", "{}", "", "after.forwarded: has to be keep, seen"},
 		{"{forwarded: {flag: \\Deleted}}", "{}", "", `after.forwarded: \Deleted is not a flag that can be set`},
 		{"{dead: {move: A}}", "{}", "", "after.dead: cannot be move"},

@@ -61,6 +61,8 @@ func (a *Action) UnmarshalText(b []byte) error {
 			arg = "INBOX" // the only name that is case-insensitive (RFC 3501 5.1)
 		}
 		*a = Action(movePrefix + arg)
+	case strings.HasPrefix(in, "{"):
+		return fmt.Errorf("is text with braces, %q; in a variable or in quotes, write flag: FLAG or move: FOLDER without them", in)
 	default:
 		return fmt.Errorf("has to be keep, seen, delete, {flag: FLAG} or {move: FOLDER}, not %q", in)
 	}
