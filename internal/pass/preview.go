@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"postrider/internal/forward"
 	"postrider/internal/tasks"
 	"postrider/internal/text"
 )
@@ -83,8 +84,12 @@ func (p Preview) outcome() string {
 	case r.Status.Ended():
 		return "would not be forwarded: " + d.Reason
 	}
+	what := "would be forwarded"
+	if p.Entry.Mode == string(forward.Notice) {
+		what = "a notice would be sent"
+	}
 	to := cmp.Or(strings.Join(recipientsToDo(p.Deliveries), ", "), "nobody")
-	what := fmt.Sprintf("would be forwarded to %s by route %s", to, d.Route)
+	what = fmt.Sprintf("%s to %s by route %s", what, to, d.Route)
 	for _, n := range d.Notes {
 		what += " (" + text.Line(n.Detail) + ")"
 	}

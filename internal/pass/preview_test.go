@@ -48,6 +48,19 @@ func TestPreviewOfDue(t *testing.T) {
 	}
 }
 
+// TestPreviewOfANotice: of a message that is too large, recipients get a notice.
+func TestPreviewOfANotice(t *testing.T) {
+	r := newRig(t, nil)
+	seen := &woulds{}
+	r.Config.Notices, r.Config.MaxSize, r.Config.DryRun, r.Observer = true, 10, true, seen
+	r.add(inbox.StartAll)
+	r.put("INBOX", mails(1)...)
+	r.run()
+	if want := "[team@firm.example] a notice would be sent to team@firm.example by route all\n"; seen.all != want {
+		t.Errorf("the dry run shows %q, want %q", seen.all, want)
+	}
+}
+
 // TestWouldOfNobody: a message without a From is shown as one.
 func TestWouldOfNobody(t *testing.T) {
 	w := Would{Inbox: "desk@firm.example", Folder: "INBOX", UID: 7, Outcome: "would be forwarded"}
