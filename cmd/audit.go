@@ -25,7 +25,7 @@ func (a *app) auditCommand() *cobra.Command {
 		Long: `audit compares every message in the watched folders with the registry, and
 every task of the registry with the servers. A message is accounted for when it
 was forwarded or skipped, waits, is uncertain or dead, was purged (its task
-ended and was deleted), was there before the start, or is new (the next run
+ended and was deleted), is older than --start, or is new (the next run
 registers it). A message at or below a folder's cursor that is none of these is
 missing. So is one whose task something other than postrider deleted. A message
 that was skipped as vanished but is on the server has reappeared. Nothing can be

@@ -10,6 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"postrider/internal/pass"
+	"postrider/internal/tasks"
 	"postrider/internal/text"
 )
 
@@ -83,7 +84,7 @@ func (l *auditLines) account(m pass.Audited) string {
 	case pass.AsPurged:
 		out += fmt.Sprintf(", ended as %s", m.Status)
 	case pass.AsBeforeStart, pass.AsNotNoted:
-		out = "there before the start"
+		out = "older than --start"
 	case pass.AsNew:
 		out += ", the next run registers it"
 	case pass.AsMissing:
@@ -94,7 +95,7 @@ func (l *auditLines) account(m pass.Audited) string {
 	case m.Account == pass.AsForwarded:
 		out += " to " + to
 	default:
-		out += "; accepted for: " + to
+		out += " (accepted for " + to + ")"
 	}
 	if len(m.Confirmed) > 0 {
 		out += "; confirmed: " + strings.Join(m.Confirmed, ", ")
@@ -108,7 +109,7 @@ func (l *auditLines) account(m pass.Audited) string {
 	switch {
 	case m.Unwatched:
 		out += ", in a folder that is not watched any more"
-	case m.Gone:
+	case m.Gone && !strings.HasPrefix(m.Reason, string(tasks.SkipVanished)):
 		out += ", no longer on the server"
 	}
 	if m.TaskID != 0 {

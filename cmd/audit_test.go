@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"gorm.io/gorm"
 
 	"postrider/internal/db"
 	"postrider/internal/inbox"
+	"postrider/internal/pass"
 )
 
 // forget UID...: the registry loses what it knows of these messages, as no part of the program
@@ -54,4 +56,22 @@ func deleteTasks(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(d.Tx(ctx, func(tx *gorm.DB) error {
 		return tx.Exec(`DELETE FROM monitored_emails_tasks WHERE uid IN ?`, args).Error
 	}))
+}
+
+// TestAccountOfAVanishedMessage: its reason says that it is gone, so nothing else does.
+func TestAccountOfAVanishedMessage(t *testing.T) {
+	l := &auditLines{app: &app{}}
+	for _, tt := range []struct {
+		m    pass.Audited
+		want string
+	}{
+		{pass.Audited{Account: pass.AsSkipped, Gone: true, Reason: "vanished: it is no longer in INBOX"}, "skipped: vanished: it is no longer in INBOX"},
+		{pass.Audited{Account: pass.AsForwarded, Gone: true, To: []string{"a@x.example"}}, "forwarded to a@x.example, no longer on the server"},
+		{pass.Audited{Account: pass.AsDead, To: []string{"a@x.example"}, Reason: "refused"}, "dead (accepted for a@x.example): refused"},
+		{pass.Audited{Account: pass.AsBeforeStart}, "older than --start"},
+	} {
+		if got := l.account(tt.m); got != tt.want {
+			t.Errorf("%+v is accounted for as %q, want %q", tt.m, got, tt.want)
+		}
+	}
 }

@@ -33,7 +33,7 @@ two letters or digits. The next run uses it.
 
 A contact is identified by its email address, and without one by its name. With
 --update an existing contact takes what is given here, and keeps the rest. To
-take an address or all keywords from a contact, remove it and add it again.
+remove the address or all keywords of a contact, remove it and add it again.
 ` + exitHelp,
 		Example: `  postrider contact add "Ann Müller" --email ann@firm.example \
       --keyword "file 4711" --keyword ミュラー
@@ -178,11 +178,11 @@ would add (+) and change (~), and asks. Then it does everything in one
 transaction, or nothing.
 
 The first line names the columns, in any order: name, email, keywords (separated
-by ; or , in quotes), active (yes or no). Only name is required; what a missing
-column, or an empty email or active, would say stays as it is. Separators are
-commas, semicolons or tabs; a first line such as sep=; may name them. The text
-is UTF-8, or UTF-16 as Excel writes it. import prints all errors of the file
-with their lines, and changes nothing then.
+by ; or , in quotes), active (yes or no). Only name is required; a missing
+column, or an empty email or active, changes nothing. Empty keywords remove all
+keywords of the contact. Separators are commas, semicolons or tabs; a first line
+such as sep=; may name them. The text is UTF-8, or UTF-16 as Excel writes it.
+import prints all errors of the file with their lines, and changes nothing then.
 
 A line belongs to the contact with that email address. When the address is new,
 it belongs to the contact of that name that has none yet. A line without an

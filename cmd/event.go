@@ -216,7 +216,7 @@ func (a *app) listEvents(ctx context.Context, s *services, f outbox.Filter, asJS
 	if err != nil {
 		return err
 	}
-	if err := a.show(g, "No event; the sections events and after of the configuration say what follows."); err != nil || n <= limit {
+	if err := a.show(g, "There are no events. The sections events and after of the configuration define them."); err != nil || n <= limit {
 		return err
 	}
 	return a.tell("There are more; --limit shows more of them.\n")

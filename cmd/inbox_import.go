@@ -51,7 +51,7 @@ An inbox that exists with the same settings is left alone. With other settings
 it is an error without --update. A cursor never changes.
 
 With --from it reads the accounts of fetchmail or getmail, and prints, with its
-line, what it does not take and what works differently. Their cursors begin at
+line, what it ignores and what works differently. Their cursors begin at
 the messages that arrive from now on (--start now), because those programs have
 forwarded the older ones. Mail stays on the server. Only the owner of the file
 may be able to read it.
@@ -220,7 +220,7 @@ func (a *app) readInboxes(name string) ([]inbox.Entry, error) {
 	return inbox.ReadCSV(shownFile(name), in, exposed(name, in))
 }
 
-// readOthers reads the files of other programs, and prints what is not taken from them.
+// readOthers reads the files of other programs, and prints what is ignored.
 func (a *app) readOthers(names []string, opts inboxImportOptions) ([]inbox.Entry, error) {
 	var all []otherrc.Account
 	for _, name := range names {
@@ -272,9 +272,9 @@ func (a *app) inboxExportCommand() *cobra.Command {
 		Use:   "export",
 		Short: "Print all inboxes as a CSV file, without stored passwords",
 		Long: `export prints all inboxes as the CSV file that import reads, sorted by address.
-What stands in place of a password is in it (env:NAME, file:PATH, oauth:NAME,
-and command: with its arguments, which should hold no secret). A password itself
-is not: before another database can import such an inbox, fill in its password.
+The file has env:NAME, file:PATH, oauth:NAME and command:... (with its
+arguments, which should hold no secret), but no stored password: before another
+database can import such an inbox, fill in its password.
 If what is stored for an inbox cannot be read, such as without the key file, the
 exit code is 75.
 ` + exitHelp,

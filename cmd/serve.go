@@ -32,9 +32,9 @@ func (a *app) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve [--listen ADDR]",
 		Short: "Show the status page, for those who run passes from cron",
-		Long: `serve shows the status page until it is stopped: what needs a person, whether a
-message reached somebody, each message with its trail, and the inboxes. It
-fetches and sends no mail; ` + "`postrider run`" + ` does. The same data is at /api/v1
+		Long: `serve shows the status page until it is stopped: what an operator has to do, who
+received a message, each message with its trail, and the inboxes. It fetches and
+sends no mail; ` + "`postrider run`" + ` does. The same data is at /api/v1
 as JSON (described by /api/v1/openapi.json). /healthz and /readyz are for
 monitoring, and need no login.
 

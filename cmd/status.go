@@ -233,7 +233,7 @@ func (a *app) relayTrouble(r status.Report) (err error) {
 	case r.RelayNeedsLogin != "":
 		_, err = fmt.Fprintf(a.out, "relay: needs login: %s; log in with `postrider smtp login`\n", text.Line(r.RelayNeedsLogin))
 	case r.RelayUp != nil && !*r.RelayUp:
-		_, err = fmt.Fprintln(a.out, "relay: took no mail when it was last tried; test it with `postrider check`")
+		_, err = fmt.Fprintln(a.out, "relay: refused or failed at the last attempt; test it with `postrider check`")
 	}
 	return err
 }

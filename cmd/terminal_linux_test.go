@@ -131,7 +131,7 @@ var terminalCases = []terminalCase{
 	{"recipient list", "", "0 0 0 0 2 1", map[string]string{idle: `^No recipient has bounced too often\.\n$`}},
 	{"recipient resume gone@other.example", "", "1 1 1 1 2 1", map[string]string{idle: `gone@other\.example is not suspended; `}},
 	{"event", "", "0 0 0 0 0 0", nil},
-	{"event list", "", "0 0 0 0 2 1", map[string]string{idle: `^No event; the sections events and after`}},
+	{"event list", "", "0 0 0 0 2 1", map[string]string{idle: `^There are no events\. The sections events and after`}},
 	{"event show 1", "", "1 1 1 1 2 1", map[string]string{idle: `^postrider: there is no event 1; `}},
 	{"event retry 1", "", "1 1 1 1 2 1", map[string]string{idle: `event 1: not changed, there is no such event`}},
 	{"event skip --destination imap", "", "0 0 0 0 2 1", map[string]string{idle: `^No event matches; nothing was changed\.\n$`}},

@@ -94,7 +94,7 @@ func kindOf(v reflect.Value) string {
 func (r *reader) secret(key, value string) (secret.String, error) {
 	inFile := r.places[key].line > 0
 	if inFile && !r.private && !secret.IsRef(value) && holdsPassword(key, value) {
-		return "", fmt.Errorf("a password stands here as plain text, and other users can read this file; "+
+		return "", fmt.Errorf("this password is plain text, and other users can read this file; "+
 			"run: chmod 600 %s (or write env:NAME, file:PATH or command:... instead)", text.Arg(r.path))
 	}
 	if name, ok := strings.CutPrefix(value, "file:"); ok {

@@ -21,7 +21,7 @@ func TestSecrets(t *testing.T) {
 		{"plain, mine alone", "hunter2", 0o600, "hunter2"},
 		{
 			"plain, the group's too", "hunter2", 0o640,
-			"a password stands here as plain text, and other users can read this file; run: chmod 600",
+			"this password is plain text, and other users can read this file; run: chmod 600",
 		},
 		{"variable, readable by all", "env:H5_PASSWORD", 0o644, "hunter2"},
 		{"variable not set", "env:H5_NONE", 0o600, "smtp.password: environment variable H5_NONE is not set"},
@@ -84,7 +84,7 @@ func TestLoginHalfGiven(t *testing.T) {
 		{"a list", "username: u, password: [hunter2]", "smtp.password: has to be text, not a list", 0o600},
 		{
 			"readable by all", "username: u, password: hunter2",
-			"smtp.password: a password stands here as plain text", 0o644,
+			"smtp.password: this password is plain text", 0o644,
 		},
 		{
 			"misspelt", "username: u, pasword: hunter2",
@@ -142,7 +142,7 @@ func TestProxyIsNotShown(t *testing.T) {
 	for _, proxy := range []string{"http://u:hunter2@h:x/", "http://u:1#hunter2@h:3128", "http://u:1?hunter2@h:3128", "http://u:1/hunter2@h:3128"} {
 		for _, key := range []string{"imap.proxy", "smtp.proxy"} {
 			got := loadErrors(t, write(t, minimal), variables("POSTRIDER_"+strings.ToUpper(strings.Replace(key, ".", "_", 1)), proxy))
-			if strings.Contains(got, "hunter2") || !strings.Contains(got, key+": is no proxy") {
+			if strings.Contains(got, "hunter2") || !strings.Contains(got, key+": is not the URL of a proxy") {
 				t.Errorf("errors of %s are %q, want an error of %s without the password", proxy, got, key)
 			}
 		}

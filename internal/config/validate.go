@@ -152,7 +152,7 @@ func (r *reader) proxy(key, value string) {
 	// Text after the host is mostly the rest of a password with an unescaped /, ? or #.
 	if err != nil || u.Host == "" || strings.TrimPrefix(u.Path, "/")+u.RawQuery+u.Fragment != "" ||
 		!slices.Contains([]string{"socks5", "socks5h", "http", "https"}, u.Scheme) {
-		r.refuse(key, "is no proxy; write direct, or a URL such as socks5://host:1080 or "+
+		r.refuse(key, "is not the URL of a proxy; write direct, or a URL such as socks5://host:1080 or "+
 			"http://user:password@host:3128, with / ? # in a password as %%2F %%3F %%23")
 	}
 }

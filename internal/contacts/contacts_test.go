@@ -191,7 +191,7 @@ func TestBrokenByHand(t *testing.T) {
 			got = append(got, strings.SplitN(f.Error(), ";", 2)[0])
 		}
 		want := []string{
-			`contact 1 (Ann): the keyword "x" is too short to be looked for: it would be found everywhere`,
+			`contact 1 (Ann): the keyword "x" is too short to search for: it would be found everywhere`,
 			`contact 2 (): the name is missing`,
 			`contact 3 (Bert): email: "nowhere" is not an address`,
 		}
@@ -303,7 +303,7 @@ func TestReadCSVFaults(t *testing.T) {
 			[]string{
 				"p.csv:4: the name is missing",
 				`p.csv:5: email: "nowhere" is not an address; write it like name@domain.example`,
-				`p.csv:5: the keyword "x" is too short to be looked for`,
+				`p.csv:5: the keyword "x" is too short to search for`,
 				`p.csv:6: active is "perhaps"; write yes or no`,
 				"p.csv:7: the number of fields is 1, but the first line has 4; if the empty ones at the end are left out, write their separators",
 				`p.csv:8: 2 contacts have the name "Ann"; add the email address of the one that you mean`,

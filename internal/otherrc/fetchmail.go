@@ -96,7 +96,7 @@ func (r *rc) statement() error {
 	case !known(word):
 		return r.unknown(t)
 	case word == "set":
-		r.notes.add(t.line, "set %s is not taken: it is for fetchmail as a whole", r.set())
+		r.setting(t.line, r.set())
 	case word == "poll", word == "skip", word == "defaults":
 		r.begin(word, t.line)
 	case !r.inside:
@@ -133,6 +133,14 @@ func (r *rc) set() string {
 		r.at++
 	}
 	return strings.TrimPrefix(name, "no")
+}
+
+func (r *rc) setting(line int, name string) {
+	why := "it is for fetchmail as a whole"
+	if name == "daemon" {
+		why = "use `postrider watch`, cron or a timer"
+	}
+	r.notes.add(line, "set %s is ignored: %s", name, why)
 }
 
 // begin ends the server before, and begins the next one or the defaults.
@@ -203,13 +211,13 @@ func (r *rc) localNames(line int) {
 		r.notes.add(line, "multidrop: fetchmail sorts by the recipient in a header field; postrider forwards by its routes, which can match that field")
 		return
 	}
-	r.notes.add(line, "local users are not taken: the routes of the configuration say where mail goes")
+	r.notes.add(line, "local users are ignored: the routes of the configuration say where mail goes")
 }
 
 // record makes an account of what was read.
 func (r *rc) record(o options) {
 	if p := strings.ToLower(o.protocol); p != "imap" && p != "auto" && p != "" {
-		r.notes.add(o.line, "the protocol is %s; postrider reads IMAP only, so this account is not taken", o.protocol)
+		r.notes.add(o.line, "the protocol is %s; postrider reads IMAP only, so this account is ignored", o.protocol)
 		return
 	} else if p != "imap" {
 		r.notes.add(o.line, "the protocol is not given; it is taken as IMAP")
@@ -253,7 +261,7 @@ func (r *rc) security(o options, host string) inbox.Security {
 	case mode == "none", mode == "" && o.sslproto != nil && *o.sslproto == "":
 		return r.notes.unencrypted(o.line, "fetchmail", host)
 	}
-	r.notes.add(o.line, "without ssl, fetchmail uses STARTTLS if the server offers it; postrider insists on it")
+	r.notes.add(o.line, "without ssl, fetchmail uses STARTTLS if the server offers it; postrider requires STARTTLS")
 	return inbox.STARTTLS
 }
 

@@ -42,7 +42,7 @@ func getmail(src string, notes *noteList) ([]Account, error) {
 	case "SimpleIMAPRetriever", "MultidropIMAPRetriever":
 		a.Security = notes.unencrypted(kind.line, "getmail", a.Host)
 	default:
-		notes.add(kind.line, "the type is %s; postrider reads IMAP only, so this account is not taken", kind.text)
+		notes.add(kind.line, "the type is %s; postrider reads IMAP only, so this account is ignored", kind.text)
 		return nil, nil
 	}
 	if strings.HasPrefix(kind.text, "Multidrop") {
@@ -125,9 +125,9 @@ func noteKeys(sections []section, notes *noteList) {
 				switch {
 				case slices.Contains(taken, key.name):
 				case certificates[key.name] != "":
-					notes.add(key.line, "%s is not taken: %s", key.name, certificates[key.name])
+					notes.add(key.line, "%s is ignored: %s", key.name, certificates[key.name])
 				default:
-					notes.add(key.line, "%s is not taken", key.name)
+					notes.add(key.line, "%s is ignored", key.name)
 				}
 			}
 		case "options":
@@ -137,14 +137,14 @@ func noteKeys(sections []section, notes *noteList) {
 		case defaults:
 			for _, key := range s.keys {
 				if why := certificates[key.name]; why != "" {
-					notes.add(key.line, "%s is not taken: %s", key.name, why)
+					notes.add(key.line, "%s is ignored: %s", key.name, why)
 				}
 				noteOption(key, notes)
 			}
 		case "destination":
-			notes.add(s.line, "[destination] is not taken: the routes of the configuration say where mail goes")
+			notes.add(s.line, "[destination] is ignored: the routes of the configuration say where mail goes")
 		default:
-			notes.add(s.line, "[%s] is not taken; routes have conditions instead", s.name)
+			notes.add(s.line, "[%s] is ignored; routes have conditions instead", s.name)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func (r *rc) auth() {
 		return
 	}
 	r.current.oauth = 0
-	r.notes.add(how.line, "auth is not taken: postrider chooses how to log in; `inbox set --auth` changes that")
+	r.notes.add(how.line, "auth is ignored: postrider chooses how to log in; `inbox set --auth` changes that")
 }
 
 // negated reports whether the word before the last one is no.
@@ -137,7 +137,7 @@ func (r *rc) differs(word, key string, line int) {
 	case no:
 		return // it is postrider's way
 	case d.note != "":
-		r.notes.add(line, "%s is not taken: %s", key, d.note)
+		r.notes.add(line, "%s is ignored: %s", key, d.note)
 	}
 	switch d.values {
 	case 1:

@@ -104,7 +104,7 @@ func (n *noteList) unencrypted(line int, program, host string) inbox.Security {
 	if address.IsLoopback(host) {
 		return inbox.None
 	}
-	n.add(line, "%s logs in without encryption; postrider insists on STARTTLS", program)
+	n.add(line, "%s logs in without encryption; postrider requires STARTTLS", program)
 	return inbox.STARTTLS
 }
 

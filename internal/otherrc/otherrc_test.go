@@ -87,7 +87,7 @@ func TestRead(t *testing.T) {
 			"users have their own options", "fetchmailrc", "poll h proto imap user a pass x folder F ssl\nuser b pass y",
 			`rc:1: "h" port 0 tls user "a" password "x" folders ["F"] skipped false` + "\n" +
 				`rc:2: "h" port 0 starttls user "b" password "y" folders [] skipped false` + "\n" +
-				"note: rc:2: without ssl, fetchmail uses STARTTLS if the server offers it; postrider insists on it\n",
+				"note: rc:2: without ssl, fetchmail uses STARTTLS if the server offers it; postrider requires STARTTLS\n",
 		},
 		{
 			"several folder options", "fetchmailrc",
@@ -108,11 +108,11 @@ func TestRead(t *testing.T) {
 		{
 			"user = name", "fetchmailrc", "server h proto IMAP service imaps user = a pass = x sslmode 'starttls=must'",
 			`rc:1: "h" port 993 starttls user "a" password "x" folders [] skipped false` + "\n" +
-				"note: rc:1: without ssl, fetchmail uses STARTTLS if the server offers it; postrider insists on it\n",
+				"note: rc:1: without ssl, fetchmail uses STARTTLS if the server offers it; postrider requires STARTTLS\n",
 		},
 		{"no retriever", "getmailrc", "[options]\nx = 1\n", "error: rc: there is no [retriever] with a type, so this is not a getmailrc\n"},
 		{"no section", "getmailrc", "x = 1\n", "error: rc:1: this line is neither [SECTION] nor NAME = VALUE\n"},
-		{"POP", "getmailrc", "[retriever]\ntype = SimplePOP3Retriever\n", "note: rc:2: the type is SimplePOP3Retriever; postrider reads IMAP only, so this account is not taken\n"},
+		{"POP", "getmailrc", "[retriever]\ntype = SimplePOP3Retriever\n", "note: rc:2: the type is SimplePOP3Retriever; postrider reads IMAP only, so this account is ignored\n"},
 		{
 			"indented", "getmailrc",
 			"  [retriever] # office\n  type = SimpleIMAPSSLRetriever\n  server = h\n  username = a\n  password = x\n  mailboxes = (\n   'A',\n  # more\n\t\t\t'B')\n  port = 1\n",
@@ -144,25 +144,25 @@ func TestRead(t *testing.T) {
 			"OAuth2 of one user", "fetchmailrc", "poll h proto imap ssl\nuser a auth XOAUTH2\npass token\nuser b auth any pass x",
 			`rc:2: "h" port 0 tls user "a" password "" folders [] skipped false OAuth2: auth in line 2` + "\n" +
 				`rc:4: "h" port 0 tls user "b" password "x" folders [] skipped false` + "\n" +
-				"note: rc:4: auth is not taken: postrider chooses how to log in; `inbox set --auth` changes that\n",
+				"note: rc:4: auth is ignored: postrider chooses how to log in; `inbox set --auth` changes that\n",
 		},
 		{
 			"certificates", "fetchmailrc", "poll h proto imap user a pass x ssl\nsslcertfile ca.pem\nsslcert c.pem",
 			`rc:1: "h" port 0 tls user "a" password "x" folders [] skipped false` + "\n" +
-				"note: rc:2: sslcertfile is not taken: postrider always checks certificates; for your own certificate use `inbox set --ca-file` or `--tls-fingerprint`\n" +
-				"note: rc:3: sslcert is not taken: for a client certificate: `inbox set --client-cert`\n",
+				"note: rc:2: sslcertfile is ignored: postrider always checks certificates; for your own certificate use `inbox set --ca-file` or `--tls-fingerprint`\n" +
+				"note: rc:3: sslcert is ignored: for a client certificate: `inbox set --client-cert`\n",
 		},
 		{
 			"certificates of getmail", "getmailrc", "[retriever]\ntype=SimpleIMAPSSLRetriever\nserver=h\nusername=a\npassword=x\nca_certs=ca.pem\nkeyfile=k.pem\n",
 			`rc:2: "h" port 0 tls user "a" password "x" folders [] skipped false` + "\n" +
-				"note: rc:6: ca_certs is not taken: postrider always checks certificates; for your own certificate use `inbox set --ca-file` or `--tls-fingerprint`\n" +
-				"note: rc:7: keyfile is not taken: for a client certificate: `inbox set --client-cert`\n",
+				"note: rc:6: ca_certs is ignored: postrider always checks certificates; for your own certificate use `inbox set --ca-file` or `--tls-fingerprint`\n" +
+				"note: rc:7: keyfile is ignored: for a client certificate: `inbox set --client-cert`\n",
 		},
 		{
 			"defaults of getmail", "getmailrc", "[retriever]\ntype=SimpleIMAPSSLRetriever\nserver=h\nusername=a\npassword=x\n[DEFAULT]\nserver=g\nport=1993\ndelete=true\nca_certs=ca.pem\npath=/bin/x\n",
 			`rc:2: "h" port 1993 tls user "a" password "x" folders [] skipped false` + "\n" +
 				"note: rc:9: delete: getmail deletes mail on the server; postrider leaves it there\n" +
-				"note: rc:10: ca_certs is not taken: postrider always checks certificates; for your own certificate use `inbox set --ca-file` or `--tls-fingerprint`\n",
+				"note: rc:10: ca_certs is ignored: postrider always checks certificates; for your own certificate use `inbox set --ca-file` or `--tls-fingerprint`\n",
 		},
 		{
 			"a byte order mark", "getmailrc", "\ufeff[retriever]\ntype=SimpleIMAPSSLRetriever\nserver=h\nusername=a\npassword=x\n",

@@ -102,8 +102,8 @@ func (d *deliverer) made(ctx context.Context, j *job) error {
 	return d.sending(ctx, j, j.claim.Task.Form, nil)
 }
 
-// sending records how far the deliveries are. If the claim is not yet in the database, it records it
-// first.
+// sending records how far the deliveries are. If the claim is not yet in the database, it records
+// that first.
 func (d *deliverer) sending(ctx context.Context, j *job, as tasks.Form, ds []tasks.Delivery) error {
 	c := j.claim
 	if !c.Recorded() {

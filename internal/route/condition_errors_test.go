@@ -20,7 +20,7 @@ func TestCompileConditionErrors(t *testing.T) {
 		{"no attachment", Rule{Match: Match{Attachment: []string{}}}, "match.attachment: is an empty list"},
 		{"empty age", Rule{Match: Match{Age: &Age{}}}, "match.age: needs over or under"},
 		{"impossible age", Rule{Match: Match{Age: &Age{Over: 2, Under: 1}}}, "match.age: matches nothing"},
-		{"no zone", Rule{Match: Match{Hours: []string{"8:00-9:00"}}}, "match.time_zone: is missing"},
+		{"no zone", Rule{Match: Match{Hours: []string{"8:00-9:00"}}}, "match.time_zone: weekday and hours need time_zone"},
 		{"wrong zone", Rule{Match: Match{TimeZone: "Berlin"}}, `match.time_zone: "Berlin" is not a time zone`},
 		{"the zone of this host", Rule{Match: Match{TimeZone: "Local"}}, `match.time_zone: "Local" is not a time zone`},
 		{

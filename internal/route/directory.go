@@ -36,7 +36,7 @@ func CheckTerm(s string) error {
 		}
 	}
 	if n < 2 {
-		return fmt.Errorf("%q is too short to be looked for: it would be found everywhere; "+
+		return fmt.Errorf("%q is too short to search for: it would be found everywhere; "+
 			"write at least two letters or digits", s)
 	}
 	return nil

@@ -20,7 +20,7 @@ type Age struct {
 func (c *compiler) timeZone(m Match, s scope) *time.Location {
 	if m.TimeZone == "" {
 		if s.zone == nil && (m.Weekday != nil || m.Hours != nil) {
-			c.failIn(s, "time_zone", "is missing, and weekday and hours need it; "+
+			c.failIn(s, "time_zone", "weekday and hours need time_zone; "+
 				"write one such as Europe/Berlin, or UTC")
 		}
 		return s.zone

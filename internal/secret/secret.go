@@ -85,7 +85,7 @@ func fromFile(path string, open func() (*os.File, error)) (string, error) {
 		return "", fmt.Errorf("secret file %s %w", path, err)
 	}
 	if value == "" {
-		return "", fmt.Errorf("secret file %s is empty; write the secret to it", path)
+		return "", fmt.Errorf("the secret file %s has no content; write the secret to it", path)
 	}
 	return value, nil
 }
