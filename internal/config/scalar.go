@@ -97,6 +97,9 @@ func (r *reader) secret(key, value string) (secret.String, error) {
 		return "", fmt.Errorf("this password is plain text, and other users can read this file; "+
 			"run: chmod 600 %s (or write env:NAME, file:PATH or command:... instead)", text.Arg(r.path))
 	}
+	if !secret.IsRef(value) && secret.IsRef(strings.ToLower(value)) {
+		return "", errors.New("begins with capital letters; write env:, file: or command: instead")
+	}
 	if name, ok := strings.CutPrefix(value, "file:"); ok {
 		value = "file:" + relativeTo(r.path, name)
 	}

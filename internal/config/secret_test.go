@@ -25,6 +25,7 @@ func TestSecrets(t *testing.T) {
 		},
 		{"variable, readable by all", "env:H5_PASSWORD", 0o644, "hunter2"},
 		{"variable not set", "env:H5_NONE", 0o600, "smtp.password: environment variable H5_NONE is not set"},
+		{"variable in capitals", "ENV:hunter2", 0o600, "begins with capital letters; write env:, file: or command: instead"},
 		{"file beside", "file:pw", 0o644, "hunter2"},
 		{"file that is not there", "file:none", 0o644, "there is no file"},
 		{"file that others can read", "file:open", 0o644, "other users can access"},
