@@ -109,7 +109,7 @@ States: waiting, in_progress, dead, done, skipped
 		},
 	}
 	f.register(c)
-	c.Flags().IntVar(&limit, "limit", 0, "at most the newest `N`")
+	c.Flags().IntVar(&limit, "limit", 0, "at most the newest `N`; 0 is as without it")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return c
 }

@@ -67,7 +67,7 @@ only these.
 	c.Flags().StringVar(&opts.subject, "subject", "", "only messages with `TEXT` in the subject")
 	c.Flags().StringVar(&opts.messageID, "message-id", "", "only messages with `TEXT` in the Message-ID")
 	c.Flags().StringVar(&opts.since, "since", "", "only tasks registered since `WHEN`: 2d or 36h ago, or a day such as 2026-11-20")
-	c.Flags().IntVar(&opts.limit, "limit", 0, "at most the newest `N`")
+	c.Flags().IntVar(&opts.limit, "limit", 0, "at most the newest `N`; 0 is as without it")
 	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object a line")
 	return c
 }
