@@ -72,8 +72,8 @@ type Task struct {
 // Delivery is one recipient of a message.
 type Delivery struct {
 	Recipient string `json:"recipient"`
-	// failed, sending (it may have arrived), pending, delivered, duplicate (has it by another
-	// task), bounced (delivered to the relay, and failed after that)
+	// failed, sending (it may have arrived), pending, delivered, duplicate (left to another task),
+	// bounced (delivered to the relay, and failed after that)
 	Status string `json:"status"`
 	Code   int    `json:"code"` // of the relay's last reply; 0 for none
 	Reply  string `json:"reply"`

@@ -134,7 +134,7 @@ const (
 	Sending    DeliveryStatus = "sending"   // the final dot may have gone out, the reply is not known
 	Delivered  DeliveryStatus = "delivered" // the relay accepted it
 	Failed     DeliveryStatus = "failed"    // permanently refused, or given up on
-	Duplicated DeliveryStatus = "duplicate" // the recipient has the content by another task
+	Duplicated DeliveryStatus = "duplicate" // another task with the same content is responsible for the recipient
 )
 
 // Delivery is one recipient of one task.

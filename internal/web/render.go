@@ -89,8 +89,9 @@ func functions(zone *time.Location) template.FuncMap {
 		"words": func(s any) string {
 			return strings.ReplaceAll(fmt.Sprint(s), "_", " ")
 		},
-		"tone": tone, "deliverytone": deliveryTone, "delivery": deliveryWords, "count": text.Count, "thousands": thousands,
+		"tone": tone, "count": text.Count, "thousands": thousands,
 		"inboxpath": inboxPath, "reply": replyOf,
+		"recipient": func(d tasks.Delivery, task tasks.Status) recipient { return recipient{d, task} },
 	}
 }
 
@@ -135,26 +136,40 @@ func tone(state any) string {
 	return "calm"
 }
 
-// deliveryTone is the tone of a delivery: of what became of it, when that is known.
-func deliveryTone(d tasks.Delivery) string {
-	if d.Arrival != nil {
-		return tone(d.Arrival.Status)
-	}
-	return tone(d.Status)
+// recipient is a delivery, with the state of its task.
+type recipient struct {
+	tasks.Delivery
+	task tasks.Status
 }
 
-// deliveryWords say how far a recipient got.
-func deliveryWords(d tasks.Delivery) string {
+// missed reports whether the recipient lacks the message, and nothing sends it any more.
+func (r recipient) missed() bool { return r.Status == tasks.Pending && r.task.Ended() }
+
+// Tone is that of what became of the delivery, when that is known.
+func (r recipient) Tone() string {
 	switch {
-	case d.Waits():
-		return fmt.Sprintf("waits for message %d, which has the same content", d.DuplicateOf)
-	case d.Status == tasks.Duplicated && d.DuplicateOf != 0:
-		return fmt.Sprintf("has it already, by message %d", d.DuplicateOf)
+	case r.Arrival != nil:
+		return tone(r.Arrival.Status)
+	case r.missed():
+		return tone(r.task)
+	}
+	return tone(r.Status)
+}
+
+// Words say how far the recipient got.
+func (r recipient) Words() string {
+	switch {
+	case r.missed():
+		return "not delivered"
+	case r.Waits():
+		return fmt.Sprintf("waits for message %d, which has the same content", r.DuplicateOf)
+	case r.Status == tasks.Duplicated && r.DuplicateOf != 0:
+		return fmt.Sprintf("left to message %d, which has the same content", r.DuplicateOf)
 	}
 	return map[tasks.DeliveryStatus]string{
 		tasks.Delivered: "accepted by the relay", tasks.Pending: "not sent yet", tasks.Failed: "not delivered",
-		tasks.Sending: "sent, but the relay's answer is not known", tasks.Duplicated: "has it already",
-	}[d.Status]
+		tasks.Sending: "sent, but the relay's answer is not known", tasks.Duplicated: "left to another message with the same content",
+	}[r.Status]
 }
 
 // thousands is a number that can be read.

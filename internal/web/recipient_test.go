@@ -1,0 +1,40 @@
+package web_test
+
+import (
+	"database/sql"
+	"net/http"
+	"testing"
+
+	"postrider/internal/tasks"
+)
+
+// TestRecipients: of a task that has ended, a recipient who lacks the message does not get it. A
+// copy is left to the other task, whether that was delivered or skipped.
+func TestRecipients(t *testing.T) {
+	const ann = "ann@other.example"
+	for _, tt := range []struct {
+		name   string
+		status tasks.Status
+		to     tasks.Delivery
+		want   string
+	}{
+		{"waiting", tasks.Received, tasks.Delivery{Status: tasks.Pending}, `<li class="wait"><bdi class="who">` + ann + `</bdi>
+  <span class="how">not sent yet`},
+		{"skipped", tasks.Skipped, tasks.Delivery{Status: tasks.Pending}, `<li class="calm"><bdi class="who">` + ann + `</bdi>
+  <span class="how">not delivered`},
+		{"dead", tasks.Dead, tasks.Delivery{Status: tasks.Pending}, `<li class="bad"><bdi class="who">` + ann + `</bdi>
+  <span class="how">not delivered`},
+		{"a copy", tasks.Skipped, tasks.Delivery{Status: tasks.Duplicated, DuplicateOf: 22}, "left to message 22, which has the same content"},
+		{"a copy of one that was purged", tasks.Skipped, tasks.Delivery{Status: tasks.Duplicated}, "left to another message with the same content"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSite(t)
+			s.add("office@firm.example")
+			tt.to.Recipient = ann
+			id := s.put(msg{inbox: "office@firm.example", status: tt.status, to: []tasks.Delivery{tt.to}})
+			s.exec(`UPDATE monitored_emails_deliveries SET duplicate_of = ?`, sql.NullInt64{Int64: tt.to.DuplicateOf, Valid: tt.to.DuplicateOf != 0})
+			s.get("/messages/"+itoa(id)).has(t, http.StatusOK, tt.want)
+			s.get("/messages").has(t, http.StatusOK, tt.want)
+		})
+	}
+}
