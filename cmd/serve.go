@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,7 +44,8 @@ address needs users and a certificate (web.users, web.tls), or a proxy that
 logs users in (web.proxy).
 
 SIGTERM and SIGINT end it, with exit code 0. SIGHUP ends it, too: it reads the
-configuration only when it starts.
+configuration only when it starts. When the SQLite file was replaced or moved,
+the next request ends it, with exit code 1.
 
 Examples:
   postrider serve                          # on http://127.0.0.1:8420/
@@ -86,7 +88,20 @@ func (a *app) serve(ctx context.Context, listen string) error {
 	if err := a.tell("The status page is at %s Ctrl-C ends it.\n", where); err != nil {
 		return err
 	}
-	return web.Serve(ctx, l, page.Handler(), s.log)
+	if err := web.Serve(ctx, l, endsIf(s.db.Replaced, page.Handler(), stop), s.log); err != nil {
+		return err
+	}
+	return s.db.Replaced()
+}
+
+// endsIf serves h, and calls end at a request at which over returns an error. It answers that, too.
+func endsIf(over func() error, h http.Handler, end func()) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if over() != nil {
+			end()
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // pageURL is where the page is.
