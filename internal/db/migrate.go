@@ -64,7 +64,7 @@ func (db *DB) Migrate(ctx context.Context) (applied []Applied, err error) {
 	}
 	unlock, err := db.migrator.lock(ctx, pool)
 	if err != nil {
-		return nil, fmt.Errorf("wait for another migration to end: %w", err)
+		return nil, fmt.Errorf("take the lock of migrations: %w", err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	return db.migrateLocked(ctx, pool)
@@ -221,7 +221,7 @@ func lockTable(ctx context.Context, pool *sql.DB) (func() error, error) {
 		// The locker has no error value for "held by another".
 		lock.WithTableRetryPolicy(func(err error) bool {
 			var refused *mysqldriver.MySQLError
-			return !errors.As(err, &refused) || Transient(err)
+			return !errors.As(err, &refused) || classify(err) == contention
 		}),
 		lock.WithTableLogger(slog.New(slog.DiscardHandler)),
 	)
@@ -235,6 +235,8 @@ func lockTable(ctx context.Context, pool *sql.DB) (func() error, error) {
 		switch {
 		case err == nil:
 			return func() error { return locker.Unlock(ctx, pool) }, nil
+		case classify(err) == unwritable:
+			return nil, fmt.Errorf("%w; %s", err, fixMySQL(err))
 		case classify(err) != contention || attempt == 10 || ctx.Err() != nil:
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"database/sql"
 	"strings"
 	"testing"
@@ -57,6 +58,19 @@ func TestTxOnAReadOnlyServer(t *testing.T) {
 			t.Errorf("the server takes writes again: %v", err)
 		}
 		wantRow(t, db, 1, 1)
+	})
+}
+
+// TestMigrateOnAReadOnlyServer: that is not a migration that another process runs.
+func TestMigrateOnAReadOnlyServer(t *testing.T) {
+	on(t, servers(), func(t *testing.T, root Config) {
+		openMigrated(t, root)
+		asRoot(t, root, "SET GLOBAL read_only = 1")
+		t.Cleanup(func() { asRoot(t, root, "SET GLOBAL read_only = 0") })
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		_, err := openAny(t, grantee(t, root, "ALL")).Migrate(ctx)
+		wantText(t, err, "take the lock of migrations", "1290", "a primary that was demoted", "lead to the primary")
 	})
 }
 
