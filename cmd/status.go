@@ -34,13 +34,14 @@ func (a *app) statusCommand() *cobra.Command {
 		Short: "Show where each inbox stands: backlog, states, last scan",
 		Long: `status shows what is known of each inbox, without connecting to it. The backlog
 is the number of unfinished tasks. Due tasks are those of the backlog that the
-next run claims; the others wait for a retry or are in progress. "Last day" has
-the recipients whose message bounced after the relay had accepted it, the
-conflicts (a worker lost its lease to another) and the share of messages that
-took more than one attempt. Columns that are 0 everywhere are left out.
+next run claims; the others wait for a retry or for smtp.limits, or are in
+progress. "Last day" has the recipients whose message bounced after the relay
+had accepted it, the conflicts (a worker lost its lease to another) and the
+share of messages that took more than one attempt. Columns that are 0 everywhere
+are left out.
 
-When a limit of the relay's provider (smtp.limits) is used up and tasks are due,
-a line below the table shows how long they wait.
+When a limit of the relay's provider (smtp.limits) is used up and tasks wait for
+it, a line below the table shows how long.
 
 Of more than ` + many + ` inboxes it shows a summary and those with trouble: the last
 scan failed, the last complete one is older than alerts.last_scan (an hour if

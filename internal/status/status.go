@@ -85,7 +85,7 @@ type Inbox struct {
 	Labels          inbox.Labels         `json:"labels,omitempty"`
 	Active          bool                 `json:"active"`
 	Backlog         int                  `json:"backlog"` // unfinished tasks
-	Due             int                  `json:"due"`     // of these, what the next run claims; the rest waits for its time
+	Due             int                  `json:"due"`     // of these, what the next run claims; the rest waits for its time, or for smtp.limits
 	Counts          map[tasks.Status]int `json:"counts"`  // of all states
 	LastScannedAt   *time.Time           `json:"last_scanned_at"`
 	LastError       string               `json:"last_error"`
@@ -136,11 +136,11 @@ func (s Sources) Read(ctx context.Context) (Report, error) {
 		if box.Security == inbox.None {
 			in.CertificateUntil = nil
 		}
+		if limit != nil && in.Due > 0 {
+			in.Due, r.LimitReached = 0, limit.Error()
+		}
 		r.Inboxes = append(r.Inboxes, in)
 		r.Alerts = append(r.Alerts, alerts...)
-		if limit != nil && in.Due > 0 {
-			r.LimitReached = limit.Error()
-		}
 	})
 	if err == nil {
 		r.Notices, err = s.Notices(ctx)

@@ -90,6 +90,32 @@ func TestMeasured(t *testing.T) {
 	}
 }
 
+// TestLimitReached: while a limit is used up the next run claims nothing, so nothing is due.
+func TestLimitReached(t *testing.T) {
+	reached := &limits.Reached{Key: "smtp.limits.per_hour", Limit: 10, Until: time.Date(2026, 3, 31, 12, 0, 0, 0, time.UTC)}
+	for _, tt := range []struct {
+		name  string
+		quota used
+		due   int
+		says  string
+	}{
+		{"used up", used{0, reached}, 0, reached.Error()},
+		{"not used up", used{2, nil}, 3, ""},
+	} {
+		sources := Sources{
+			Inboxes: fixed{{ID: 7, Active: true}}, Queue: three{}, Quota: tt.quota,
+			Notices:  func(context.Context) ([]notify.Waiting, error) { return nil, nil },
+			Logins:   func(context.Context) (map[int64]string, error) { return nil, nil },
+			Measures: func(context.Context) (measure.Numbers, error) { return measure.Numbers{}, nil },
+		}
+		r, err := sources.Read(t.Context())
+		check(t, err)
+		if in := r.Inboxes[0]; in.Due != tt.due || in.Backlog != 3 || r.LimitReached != tt.says {
+			t.Errorf("%s: %d of %d are due, and the report says %q; want %d of 3, and %q", tt.name, in.Due, in.Backlog, r.LimitReached, tt.due, tt.says)
+		}
+	}
+}
+
 // TestLate: an active inbox has trouble if its last complete scan is older than its limit.
 func TestLate(t *testing.T) {
 	now := time.Date(2026, 3, 31, 12, 0, 0, 0, time.UTC)
@@ -127,6 +153,23 @@ func (f fixed) List(context.Context, bool) ([]inbox.Inbox, error) { return f, ni
 type nothing struct{}
 
 func (nothing) Stats(context.Context, []int64) (map[int64]tasks.Stats, error) { return nil, nil }
+
+// three is a queue in which three tasks are due.
+type three struct{}
+
+func (three) Stats(context.Context, []int64) (map[int64]tasks.Stats, error) {
+	return map[int64]tasks.Stats{7: {Due: 3, ByStatus: map[tasks.Status]int{tasks.Received: 3}}}, nil
+}
+
+// used is a limit of which that many recipients are left.
+type used struct {
+	left int
+	why  *limits.Reached
+}
+
+func (used) Limited() bool { return true }
+
+func (u used) Left(context.Context) (int, *limits.Reached, error) { return u.left, u.why, nil }
 
 func check(t *testing.T, err error) {
 	t.Helper()
