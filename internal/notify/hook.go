@@ -29,6 +29,9 @@ const maxOutput = 8 << 10 // octets of the hook's output that are logged
 // it cannot be run, or that others can change it and so what this user runs.
 func Program(hook string) (path string, err error) {
 	path, err = exec.LookPath(hook)
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", fmt.Errorf("cannot be run: %w; write ./%s for a file beside the configuration", err, hook)
+	}
 	if err != nil {
 		return "", fmt.Errorf("cannot be run: %w; correct the key hook, or make the file executable", err)
 	}

@@ -270,6 +270,16 @@ func TestHookOfOthers(t *testing.T) {
 	}
 }
 
+// TestHookWithoutPath: a name alone is looked up in PATH, so a file beside the configuration needs
+// ./ before it.
+func TestHookWithoutPath(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	const want = "executable file not found in $PATH; write ./hook.sh for a file beside the configuration"
+	if _, err := Program("hook.sh"); err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("the error is %v, want one that ends with %q", err, want)
+	}
+}
+
 // TestHookDoesNotRead checks a hook that does not read its input, and writes more output than is
 // logged.
 func TestHookDoesNotRead(t *testing.T) {
