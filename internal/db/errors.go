@@ -228,7 +228,7 @@ func fixMySQL(err error) string {
 	}
 	switch classify(err) {
 	case detached:
-		return "this Galera node is not part of the cluster now, or not ready: see SHOW STATUS LIKE 'wsrep_%' on it, " +
+		return "this Galera node is not part of the cluster now, or not ready: see SHOW GLOBAL STATUS LIKE 'wsrep_%' on it, " +
 			"and let database.dsn lead to a node whose wsrep_cluster_status is Primary"
 	case unwritable:
 		return "the server is read-only: it is a replica, or a primary that was demoted; let database.dsn lead to the primary"
