@@ -191,7 +191,8 @@ func TestParametersAreRefused(t *testing.T) {
 	s.firm()
 	for query, says := range map[string]string{
 		"subject=50%": "write % as %25", "from=a;b": "; as %3B", "state=error&state=dead": "occurs 2 times; give it once",
-		"form=a": "there are q, from, to,", "q=" + strings.Repeat("%C3%BC", 501): "has more than 500 characters; shorten it",
+		"state=late": "; there are received, in_progress, error, uncertain, dead, forwarded, skipped_no_match, skipped, waiting, attention, bounced.",
+		"form=a":     "there are q, from, to,", "q=" + strings.Repeat("%C3%BC", 501): "has more than 500 characters; shorten it",
 	} {
 		for _, path := range []string{"/api/v1/messages?", "/messages?"} {
 			got := s.get(path + query)

@@ -115,9 +115,12 @@ func (f searchForm) search(boxes []inbox.Inbox, zone *time.Location) (tasks.Sear
 	case bouncedState:
 		q.Bounced = true
 	default:
-		if q.Statuses, err = tasks.ParseStatuses([]string{f.State}); err != nil {
-			return q, &failure{http.StatusBadRequest, err.Error()}
+		if !slices.Contains(tasks.Statuses, tasks.Status(f.State)) {
+			known := append(tasks.Names(tasks.Statuses), waitingStates, attentionStates, bouncedState)
+			return q, &failure{http.StatusBadRequest, "There is no state " + strconv.Quote(f.State) + "; there are " +
+				strings.Join(known, ", ") + "."}
 		}
+		q.Statuses = []tasks.Status{tasks.Status(f.State)}
 	}
 	if f.Inbox+f.Label != "" {
 		q.Inboxes = []int64{}
