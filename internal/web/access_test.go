@@ -223,7 +223,9 @@ func TestUsersFileSpoilt(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.do(anna, http.MethodGet, "/", "").has(t, http.StatusSeeOther)
-	s.do(client(t), http.MethodPost, "/login", form("name", "anna", "password", "anna1")).has(t, http.StatusServiceUnavailable)
+	const want = "Nobody can log in: the file of users cannot be used."
+	s.do(client(t), http.MethodPost, "/login", form("name", "anna", "password", "anna1")).has(t, http.StatusServiceUnavailable, want)
+	s.do(client(t), http.MethodGet, "/api/v1/status", "", "Authorization", "Basic YW5uYTphbm5hMQ==").has(t, http.StatusServiceUnavailable, want)
 }
 
 // TestTooManyLogins: after ten wrong passwords from one place there is a pause.

@@ -88,15 +88,17 @@ func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 // The answers to a login.
 var (
 	errWrongLogin = &failure{http.StatusUnauthorized, "The name or the password is wrong."}
+	errNoUsers    = &failure{http.StatusServiceUnavailable, "Nobody can log in: the file of users cannot be used. The log of postrider says why."}
 	errTooMany    = &failure{http.StatusTooManyRequests, "There were too many attempts. Try again in a few minutes."}
 )
 
-// logIn checks a password, within the limits on attempts, and logs a login that fails. For a user
+// logIn checks a password, within the limits on attempts, and logs why a login fails. For a user
 // that there is not another hash is compared: the answer takes the same time.
 func (a *Access) logIn(r *http.Request, name, password string) error {
 	hash, err := a.users.hash(name)
 	if err != nil {
-		return err
+		a.Log.Error("nobody can log in to the status page", "error", text.Error(err))
+		return errNoUsers
 	}
 	known := hash != nil
 	if !known {
