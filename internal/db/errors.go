@@ -242,6 +242,9 @@ func fixMySQL(err error) string {
 	return "check that the server is up and that host and port in database.dsn are right"
 }
 
+// fixRights is for a user who may not open the database, or not migrate it.
+const fixRights = "grant the user of database.dsn all privileges on that database"
+
 // fixServer is what to do about an error of the server; empty when it is not known.
 func fixServer(err error) string {
 	var e *mysqldriver.MySQLError
@@ -249,8 +252,10 @@ func fixServer(err error) string {
 		switch e.Number {
 		case 1045, 1698: // access denied
 			return "check the user and the password in database.dsn"
-		case 1044, 1142: // access denied to the database, or to a table of it
-			return "grant the user of database.dsn all privileges on that database"
+		case 1044: // access denied to the database
+			return fixRights
+		case 1142, 1143: // access denied to a table, or to a column of it
+			return "see `postrider check` for the missing GRANT"
 		case 1049: // unknown database
 			return "create the database (CREATE DATABASE ... CHARACTER SET utf8mb4), or correct its name in database.dsn"
 		case 1146: // no such table

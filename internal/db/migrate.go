@@ -52,7 +52,12 @@ type Applied struct {
 func (db *DB) Migrate(ctx context.Context) (applied []Applied, err error) {
 	defer func() {
 		if newer := new(SchemaError); err != nil && !errors.As(err, &newer) {
-			err = db.explained(fmt.Errorf("migrate the %s database %s: %w", db.dialect, db.where, err))
+			err = fmt.Errorf("migrate the %s database %s: %w", db.dialect, db.where, err)
+			if isDenied(err) {
+				err = fmt.Errorf("%w; %s", err, fixRights)
+				return
+			}
+			err = db.explained(err)
 		}
 	}()
 	pool, err := db.migrator.pool()

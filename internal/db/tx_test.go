@@ -347,6 +347,7 @@ func TestErrorsThatStay(t *testing.T) {
 	}
 	for number, want := range map[uint16]string{
 		1146: "the schema is not complete: restore the backup", 1665: "set the server's binlog_format to ROW or MIXED", 3159: "set database.tls to verify, require or a file",
+		1044: "all privileges on that database", 1142: "see `postrider check` for the missing GRANT",
 	} {
 		wantText(t, (&DB{}).explained(&mysqldriver.MySQLError{Number: number}), want)
 	}
