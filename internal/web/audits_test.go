@@ -96,7 +96,7 @@ func TestRunAudit(t *testing.T) {
 		t.Errorf("the audit is of %q, want %q", got, want)
 	}
 	s.do(anna, http.MethodGet, started.header.Get("Location"), "").has(t, http.StatusOK, "The audit was started.", "running since", "never audited",
-		"Audit started", "by an operator: a &lt;b&gt;new&lt;/b&gt; server", "anna (status page)")
+		"Audit started by an operator: anna (status page)", "a &lt;b&gt;new&lt;/b&gt; server")
 	s.do(anna, http.MethodGet, "/audit", "").has(t, http.StatusOK, "running since")
 	s.do(anna, http.MethodGet, "/api/v1/inboxes/old@firm.example", "").has(t, http.StatusOK, `"last_audit":null,"audit_running_since":"2026-03-31T12:34:56Z"`)
 	s.do(anna, http.MethodPost, path+"/audit", form("why", "again")).has(t, http.StatusConflict, "is running already", `value="again"`)

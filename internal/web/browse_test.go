@@ -174,7 +174,7 @@ func (b visitor) decides() {
 	}
 	b.types("#why", "the address is right now")
 	b.clicks(`button[formaction$="/retry"]`)
-	b.sees("The message is tried again with the next pass.", "received", "by an operator: the address is right now", "anna (status page)")
+	b.sees("The message is tried again with the next pass.", "received", "Requeued by an operator: anna (status page)", "the address is right now")
 	if task, err := b.site.queue.Get(b.t.Context(), dead); err != nil || task.Status != tasks.Received {
 		b.t.Errorf("the task is %s (%v), want received", task.Status, err)
 	}
@@ -196,7 +196,7 @@ func (b visitor) decidesOtherwise() {
 		b.sees("court-notices", "matched")
 		b.types("#why", "a test")
 		b.clicks(`button[formaction$="/` + tt.action + `"]`)
-		b.sees(tt.says, "by an operator: a test")
+		b.sees(tt.says, "by an operator: ", "a test")
 	}
 }
 
@@ -206,7 +206,7 @@ func (b visitor) switches() {
 	for _, action := range []string{"disable", "enable"} {
 		b.types("#why", "a test of "+action)
 		b.clicks(`section.decide button`)
-		b.sees("The inbox is "+action+"d", "by an operator: a test of "+action)
+		b.sees("The inbox is "+action+"d", "by an operator: ", "a test of "+action)
 	}
 }
 
@@ -219,7 +219,7 @@ func (b visitor) audits() {
 	b.sees("UID 4702: missing")
 	b.types("#why-audit", "registered now")
 	b.clicks(`form[action$="/audit"] button`)
-	b.sees("The audit was started.", "running since", "Audit started", "by an operator: registered now")
+	b.sees("The audit was started.", "running since", "Audit started by an operator: ", "registered now")
 	close(run.may)
 	if err := <-run.stopped; err != nil {
 		b.t.Errorf("the context of the audit ended with %v before the audit did", err)

@@ -217,7 +217,7 @@ func (s *Server) showInbox(w http.ResponseWriter, r *http.Request, u user, code 
 		return err
 	}
 	for _, e := range events {
-		b.Trail = append(b.Trail, moment{At: e.At, What: eventWords[e.Event], Detail: e.Detail, By: e.Worker})
+		b.Trail = append(b.Trail, momentOf(e))
 	}
 	latest, err := s.Queue.Search(r.Context(), tasks.Search{Inboxes: []int64{b.Inbox.ID}, Limit: latestOnHome, Examine: examined})
 	if err != nil {

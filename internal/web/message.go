@@ -120,7 +120,18 @@ var eventWords = map[string]string{
 	"skipped_no_match": "No route", "forgotten": "Forgotten", "enabled": "Enabled", "disabled": "Disabled", "rewound": "Rewound", "audit_started": "Audit started",
 	"bounced": "Bounced after the relay had accepted it", "delayed": "Delayed on its way", "relayed": "Handed on to the recipient's server",
 	"confirmed": "Confirmed by the recipient's server", "complained": "Reported by the recipient as unwanted",
+	"left_out": "Not sent to the inbox's own address", "undecided": "A route could not look at all of it",
+	"not_used": "Part of a route was not used", "server": "Action on the server",
 	"event_retried": "Event to be sent again", "event_skipped": "Event skipped", "event_purged": "Event deleted",
+}
+
+// momentOf is an event of a trail. What an operator did is in one line with who that was.
+func momentOf(e tasks.Event) moment {
+	m := moment{At: e.At, What: cmp.Or(eventWords[e.Event], strings.ReplaceAll(e.Event, "_", " ")), Detail: e.Detail, By: e.Worker}
+	if why, ok := strings.CutPrefix(e.Detail, "by an operator"); ok {
+		m.What, m.Detail, m.By = m.What+" by an operator: "+e.Worker, strings.TrimPrefix(why, ": "), ""
+	}
+	return m
 }
 
 // timeline is everything that happened to a message, in order.
@@ -136,7 +147,8 @@ func timeline(t tasks.Task, events []tasks.Event, gone bool) []moment {
 		add(t.CreatedAt, "Registered", "in "+t.Folder+" of "+t.Inbox, "", "calm")
 	}
 	for _, e := range events {
-		add(e.At, cmp.Or(eventWords[e.Event], strings.ReplaceAll(e.Event, "_", " ")), e.Detail, e.Worker, tone(e.Event))
+		m := momentOf(e)
+		add(m.At, m.What, m.Detail, m.By, tone(e.Event))
 	}
 	for _, d := range t.Deliveries {
 		if d.DeliveredAt != nil {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -118,7 +119,7 @@ func (f searchForm) search(boxes []inbox.Inbox, zone *time.Location) (tasks.Sear
 		if !slices.Contains(tasks.Statuses, tasks.Status(f.State)) {
 			known := append(tasks.Names(tasks.Statuses), waitingStates, attentionStates, bouncedState)
 			return q, &failure{http.StatusBadRequest, "There is no state " + strconv.Quote(f.State) + "; there are " +
-				strings.Join(known, ", ") + "."}
+				strings.Join(known, ", ") + cmp.Or(text.DidYouMean(f.State, known), ".")}
 		}
 		q.Statuses = []tasks.Status{tasks.Status(f.State)}
 	}

@@ -373,7 +373,7 @@ func TestSwitchInbox(t *testing.T) {
 		if got := s.number(`SELECT is_active FROM monitored_emails`); got != int64(i) {
 			t.Errorf("after %s is_active is %d, want %d", action, got, i)
 		}
-		s.do(anna, http.MethodGet, path+"?done="+action, "").has(t, http.StatusOK, "The inbox is "+action+"d", "by an operator: moved "+action, "anna (status page)")
+		s.do(anna, http.MethodGet, path+"?done="+action, "").has(t, http.StatusOK, "The inbox is "+action+"d", "d by an operator: anna (status page)", "moved "+action)
 	}
 	if got := s.number(`SELECT COUNT(*) FROM monitored_emails_events`); got != 2 {
 		t.Errorf("the trail has %d lines, want one for each change", got)

@@ -8,6 +8,21 @@ import (
 	"postrider/internal/tasks"
 )
 
+// TestTrailWords: each event of the trail has words, and what an operator did says who that was.
+func TestTrailWords(t *testing.T) {
+	s := newSite(t)
+	s.add("office@firm.example")
+	id := s.put(msg{inbox: "office@firm.example", status: tasks.Dead})
+	for _, event := range []string{"left_out", "undecided", "not_used", "server"} {
+		s.event(id, event, "mail-a", "", 0)
+	}
+	s.event(id, "requeued", "root@vm", "by an operator", 0)
+	s.event(id, "skipped", "root@vm", "by an operator: not needed", 0)
+	s.get("/messages/"+itoa(id)).has(t, http.StatusOK, "<strong>Not sent to the inbox&#39;s own address</strong>",
+		"<strong>A route could not look at all of it</strong>", "<strong>Part of a route was not used</strong>", "<strong>Action on the server</strong>",
+		"<strong>Requeued by an operator: root@vm</strong></div>", `<strong>Skipped by an operator: root@vm</strong><div class="detail"><bdi>not needed</bdi></div></div>`)
+}
+
 // TestRecipients: of a task that has ended, a recipient who lacks the message does not get it. A
 // copy is left to the other task, whether that was delivered or skipped.
 func TestRecipients(t *testing.T) {
