@@ -70,7 +70,11 @@ func costly(fields []message.Field) bool {
 // author (RFC 7489 6.6.1).
 func author(h message.Header) (domain, odd string) {
 	from := h.Values("From")
-	if len(from) != 1 {
+	switch len(from) {
+	case 0:
+		return "", "it has no From field"
+	case 1:
+	default:
 		return "", fmt.Sprintf("it has %d From fields", len(from))
 	}
 	// The charset of the name does not matter.
@@ -91,12 +95,14 @@ func author(h message.Header) (domain, odd string) {
 	return domain, ""
 }
 
-// because puts a reason before the remarks of a content and of its fallbacks.
+// because puts a reason of mode Auto before the remarks of a content and of its fallbacks. What a
+// remark repeats of it is left out.
 func (c *Content) because(why string) *Content {
 	if why == "" {
 		return c
 	}
-	c.Remark = strings.TrimSuffix(why+"; "+c.Remark, "; ")
+	remark := strings.TrimSuffix(c.Remark, ": "+strings.TrimPrefix(why, "auto: "))
+	c.Remark = strings.TrimSuffix(why+"; "+remark, "; ")
 	if instead := c.instead; instead != nil {
 		c.instead = func() (*Content, error) {
 			other, err := instead()

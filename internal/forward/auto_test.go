@@ -60,7 +60,7 @@ func TestAuto(t *testing.T) {
 		{"an internationalized domain", "", "From: alice@bücher.example\r\n" + rest, "", false, Redirect, "auto: xn--bcher-kva.example has no DMARC policy"},
 		{"a name in a charset nobody knows", "", "From: =?klingon?Q?Alice?= <alice@client.example>\r\n" + rest, "", false, Redirect, "has no DMARC policy"},
 		{"a long line", "v=DMARC1; p=reject", fromAlice + rest + strings.Repeat("x", 999) + "\r\n", "From", false, Attach, "attached instead: it has a line of more than 998 octets"},
-		{"no From", "", rest, "", false, Rewrite, "auto: it has 0 From fields"},
+		{"no From", "", rest, "", false, Rewrite, "auto: it has no From field"},
 		{"two From fields", "", fromAlice + fromAlice + rest, "", false, Rewrite, "auto: it has 2 From fields"},
 		{"two authors", "", "From: a@client.example, b@client.example\r\n" + rest, "", false, Rewrite, "auto: its From field names 2 authors"},
 		{"an empty From", "", "From: <>\r\n" + rest, "", false, Rewrite, "auto: its From field cannot be read"},
@@ -76,7 +76,7 @@ func TestAuto(t *testing.T) {
 		{"a space before a colon, where spaces are signed", "v=DMARC1; p=reject", "To : b@client.example\r\n" + fromAlice + rest, "From:To", false, Rewrite, "but not at every receiver: its signature covers white space beside a colon"},
 		{"no space after a colon that is not signed", "v=DMARC1; p=reject", "To:b@client.example\r\n" + fromAlice + rest, "From:Subject", false, Redirect, "a redirect passes by the DKIM signature of client.example"},
 		{"two spaces after a colon, and an odd fold", "v=DMARC1; p=reject", "To:  b@client.example,\r\n \t c@client.example \r\n" + fromAlice + rest, "From:To", false, Redirect, "a redirect passes by"},
-		{"no header", "", "\x01\r\nhello\r\n", "", false, Attach, "auto: its header has a line that is not a field; attached instead of rewritten: its header"},
+		{"no header", "", "\x01\r\nhello\r\n", "", false, Attach, "auto: its header has a line that is not a field; attached instead of rewritten"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
