@@ -99,7 +99,7 @@ func given[T any](c *cobra.Command, flag string, value *T) *T {
 func parseAge(flag, s string) (time.Duration, error) {
 	d, err := config.Duration(s)
 	if err != nil || d < 0 {
-		return 0, usage(fmt.Errorf("%s is %q; write it like 90d or 36h, up to 65535d", flag, s))
+		return 0, usage(fmt.Errorf("%s is %q; write a number with d or h, such as 90d or 36h; at most 65535d", flag, s))
 	}
 	return d, nil
 }
@@ -112,7 +112,7 @@ func parseSince(s string, now time.Time) (time.Duration, error) {
 		d, err = now.Sub(text.Midnight(day, now.Location())), nil
 	}
 	if err != nil || d <= 0 {
-		return 0, usage(fmt.Errorf("--since is %q; write it like 90d or 36h, up to 65535d, or as a day that has begun, YYYY-MM-DD", s))
+		return 0, usage(fmt.Errorf("--since is %q; write a number with d or h, such as 90d or 36h (at most 65535d), or a day that has begun, YYYY-MM-DD", s))
 	}
 	return d, nil
 }

@@ -281,6 +281,8 @@ func (j *job) summary(r tasks.Applied) error {
 	case j.json:
 		return j.app.printJSON(r)
 	case !j.Bulk:
+	case r.DryRun && len(j.IDs) == 0:
+		_, err = fmt.Fprintln(j.app.out, "No task matches.")
 	case r.DryRun && j.how.Ended:
 		_, err = fmt.Fprintf(j.app.out, "%s would be deleted.\n", text.Count(r.Changed, "task"))
 	case r.DryRun:
