@@ -40,7 +40,7 @@ watch starts, it exits with 1 at once; let systemd start it again
 
 It reads the configuration again on SIGHUP, within 4 seconds after the file
 changes, and within a minute after contacts change (postrider contact). While
-the new one has errors, the old one stays in force. Inboxes that are added,
+the new one has errors, the previous one stays in force. Inboxes that are added,
 changed or disabled are noticed within 15 seconds. On SIGHUP, inboxes that fail
 are tried again at once.
 

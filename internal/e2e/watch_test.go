@@ -251,8 +251,8 @@ func TestWatchEndsAtOnce(t *testing.T) {
 	}
 }
 
-// TestWatchBroken: a broken edit is said once, and the old configuration stays in force until it is
-// fixed. A changed route counts at once.
+// TestWatchBroken: a broken edit is said once, and the previous configuration stays in force until
+// it is fixed. A changed route counts at once.
 func TestWatchBroken(t *testing.T) {
 	w := watch(t, "sqlite")
 	good, err := os.ReadFile(w.path("postrider.yaml"))
@@ -260,15 +260,15 @@ func TestWatchBroken(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write("postrider.yaml", string(good)+"nonsense: true\n")
-	w.says("the old one stays in force")
+	w.says("the previous one stays in force")
 	w.arrive(1, "meanwhile")
 	w.came(1)
 	w.write("postrider.yaml", strings.ReplaceAll(string(good), "intake@firm.example", "other@firm.example"))
-	w.says("the configuration has no errors any more")
+	w.says("the configuration is valid again and in force")
 	w.arrive(1, "after")
 	w.await("the new route", func() bool { return len(w.arrivedFor("other@firm.example")) == 1 })
 	w.end(w.p, 0)
-	if n := strings.Count(w.p.stderr.String(), "the old one stays in force"); n != 1 {
+	if n := strings.Count(w.p.stderr.String(), "the previous one stays in force"); n != 1 {
 		t.Errorf("the broken edit is said %d times, want once", n)
 	}
 	if n := w.proxy.Connections(); n != 1 {

@@ -46,12 +46,12 @@ func (w *Watch) read(ctx context.Context, keepPauses bool) {
 		return
 	case err != nil:
 		if w.fails(err.Error()) {
-			w.cfg.Log.Error("the configuration could not be read again; the old one stays in force", "error", err)
+			w.cfg.Log.Error("the configuration could not be read again; the previous one stays in force", "error", err)
 		}
 		return
 	}
 	if w.fails("") {
-		w.cfg.Log.Warn("the configuration has no errors any more, and is in force")
+		w.cfg.Log.Warn("the configuration is valid again and in force")
 	} else {
 		w.cfg.Log.Info("the configuration was read again")
 	}

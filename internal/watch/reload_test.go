@@ -129,7 +129,7 @@ func TestBroken(t *testing.T) {
 		after(time.Minute)
 		s.w.Reload()
 		after(time.Minute)
-		s.wantLogged("the old one stays in force", 1)
+		s.wantLogged("the previous one stays in force", 1)
 		s.wantStatus("STATUS=1 of 1 inbox, the configuration has errors")
 		s.box(1).news <- struct{}{}
 		after(0)
@@ -137,11 +137,11 @@ func TestBroken(t *testing.T) {
 		s.change(func() { s.load = works })
 		s.edit("3")
 		after(time.Minute)
-		s.wantLogged(`level=WARN msg="the configuration has no errors any more, and is in force"`, 1)
+		s.wantLogged(`level=WARN msg="the configuration is valid again and in force"`, 1)
 		s.wantStatus("STATUS=1 of 1 inbox")
 		s.w.Reload()
 		after(0)
-		s.wantLogged("has no errors any more", 1)
+		s.wantLogged("is valid again and in force", 1)
 		s.wantLogged(`level=INFO msg="the configuration was read again"`, 1)
 	})
 }
@@ -156,7 +156,7 @@ func TestBrokenForAWhile(t *testing.T) {
 		s.wantStatus("STATUS=1 of 1 inbox, the configuration has errors")
 		s.change(func() { s.load = works })
 		after(staleEvery)
-		s.wantLogged("the configuration has no errors any more", 1)
+		s.wantLogged("the configuration is valid again and in force", 1)
 		s.wantStatus("STATUS=1 of 1 inbox")
 	})
 }

@@ -14,7 +14,7 @@
 // Setup.Say.
 //
 // The configuration is read again when its file or the directory changes, and on Reload. While it
-// has errors, the old one stays in force; that is logged when it begins and when it ends.
+// has errors, the previous one stays in force; that is logged when it begins and when it ends.
 // Sessions outlive a change that does not concern their login.
 //
 // Nothing depends on the process going on: killed anywhere, it leaves what a killed pass leaves.
