@@ -77,6 +77,8 @@ func (a *app) serve(ctx context.Context, listen string) error {
 		return err
 	}
 	defer s.close()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	defer context.AfterFunc(ctx, s.db.StopWaiting)()
 	page, done, err := s.page(access, nil)
 	if err != nil {
@@ -88,17 +90,21 @@ func (a *app) serve(ctx context.Context, listen string) error {
 	if err := a.tell("The status page is at %s Ctrl-C ends it.\n", where); err != nil {
 		return err
 	}
-	if err := web.Serve(ctx, l, endsIf(s.db.Replaced, page.Handler(), stop), s.log); err != nil {
+	if err := web.Serve(ctx, l, endsIf(s.db.Replaced, page.Handler(), end), s.log); err != nil {
 		return err
 	}
-	return s.db.Replaced()
+	if why := context.Cause(ctx); !errors.Is(why, context.Canceled) { // no signal
+		return why
+	}
+	return nil
 }
 
-// endsIf serves h, and calls end at a request at which over returns an error. It answers that, too.
-func endsIf(over func() error, h http.Handler, end func()) http.Handler {
+// endsIf serves h, and calls end with the error of over at a request at which there is one. It
+// answers that request, too.
+func endsIf(over func() error, h http.Handler, end func(why error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if over() != nil {
-			end()
+		if err := over(); err != nil {
+			end(err)
 		}
 		h.ServeHTTP(w, r)
 	})

@@ -3,8 +3,11 @@ package cmd
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -68,5 +71,24 @@ func TestServeAnotherDatabaseFile(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("serve goes on with the file that was replaced")
+	}
+}
+
+// TestServeEndsWithItsReason: the file may be in its place again when the last request has ended.
+func TestServeEndsWithItsReason(t *testing.T) {
+	ctx, end := context.WithCancelCause(t.Context())
+	gone := errors.New("it was moved")
+	over := func() error {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return gone
+	}
+	h := endsIf(over, http.NotFoundHandler(), end)
+	for range 2 {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	}
+	if why := context.Cause(ctx); !errors.Is(why, gone) {
+		t.Errorf("the page ends because of %v, want %v", why, gone)
 	}
 }
