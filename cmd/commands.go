@@ -140,18 +140,18 @@ func (a *app) withNew(ctx context.Context, f func(*services) error) error {
 
 // withEmpty is like withNew, but the new SQLite file is a temporary one.
 func (a *app) withEmpty(ctx context.Context, f func(*services) error) error {
-	dir, err := os.MkdirTemp("", "postrider-")
-	if err != nil {
-		return err
-	}
+	dir := ""
 	defer func() { _ = os.RemoveAll(dir) }()
 	s, err := a.openBy(ctx, func(ctx context.Context, where db.Config, opts ...db.Option) (*db.DB, error) {
 		d, err := db.OpenExisting(ctx, where, opts...)
-		if _, missing := errors.AsType[*db.MissingError](err); missing {
-			where.Path = filepath.Join(dir, "empty.db")
-			return db.Open(ctx, where, opts...)
+		if gone, ok := errors.AsType[*db.MissingError](err); !ok || gone.Link { // a disk is not mounted
+			return d, err
 		}
-		return d, err
+		if dir, err = os.MkdirTemp("", "postrider-"); err != nil {
+			return nil, err
+		}
+		where.Path = filepath.Join(dir, "empty.db")
+		return db.Open(ctx, where, opts...)
 	})
 	if err != nil {
 		return err
