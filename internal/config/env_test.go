@@ -72,6 +72,8 @@ func TestNoVariable(t *testing.T) {
 	set := []string{
 		"POSTRIDER_NOTIFY_TO", "POSTRIDER_EVENTS_CRM_URL", "POSTRIDER_EVENTS_BUS_URL", "POSTRIDER_EVENTS_CRM_SECRETS",
 		"POSTRIDER_OAUTH_GOOGLE_CLIENT_ID", "POSTRIDER_ROUTES_ALL_TO", "POSTRIDER_ALERTS_LABELS_ACME_DEAD", "POSTRIDER_HOOK_TOKEN", "POSTRIDER_EVENTS_EMPTY",
+		"POSTRIDER_EVENTS_PASSWORD", "POSTRIDER_ROUTES_SERVICE_HOST", // of an inbox events@..., and what a cluster sets
+
 	}
 	env := func(name string) (string, bool) {
 		if name == "POSTRIDER_EVENTS_EMPTY" || !slices.Contains(set, name) {

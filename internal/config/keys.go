@@ -36,9 +36,23 @@ func leaves(c *Config) (out []leaf) {
 // withoutVariable reports whether the variable would override a list, or a key in an entry.
 func withoutVariable(c *Config, name string) (is bool) {
 	walk("", reflect.ValueOf(c).Elem(), func(l leaf) {
-		list, t := variable(l.name), l.value.Type()
-		entries := t.Kind() == reflect.Map || t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
-		is = is || t.Kind() == reflect.Slice && name == list || entries && (name == list || strings.HasPrefix(name, list+"_"))
+		rest, ok := strings.CutPrefix(name, variable(l.name))
+		switch t := l.value.Type(); {
+		case !ok || t.Kind() != reflect.Map && t.Kind() != reflect.Slice:
+		case rest == "":
+			is = true
+		case t.Elem().Kind() == reflect.Struct:
+			is = is || endsInKey(rest, t.Elem())
+		}
+	})
+	return is
+}
+
+// endsInKey reports whether the rest of a variable's name ends in a key of an entry. Others may be
+// the user's: POSTRIDER_EVENTS_PASSWORD may be the password of the inbox events@firm.example.
+func endsInKey(rest string, entry reflect.Type) (is bool) {
+	walk("", reflect.Zero(entry), func(l leaf) {
+		is = is || strings.HasSuffix(rest, strings.TrimPrefix(variable(l.name), "POSTRIDER"))
 	})
 	return is
 }
