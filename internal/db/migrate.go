@@ -226,7 +226,8 @@ func lockTable(ctx context.Context, pool *sql.DB) (func() error, error) {
 		// The locker has no error value for "held by another".
 		lock.WithTableRetryPolicy(func(err error) bool {
 			var refused *mysqldriver.MySQLError
-			return !errors.As(err, &refused) || classify(err) == contention
+			kind := classify(err)
+			return !errors.As(err, &refused) || kind == contention || kind == outage
 		}),
 		lock.WithTableLogger(slog.New(slog.DiscardHandler)),
 	)
@@ -237,12 +238,15 @@ func lockTable(ctx context.Context, pool *sql.DB) (func() error, error) {
 	// conflict.
 	for attempt := 0; ; attempt++ {
 		err := locker.Lock(ctx, pool)
-		switch {
-		case err == nil:
+		if err == nil {
 			return func() error { return locker.Unlock(ctx, pool) }, nil
-		case classify(err) == unwritable:
+		}
+		switch kind := classify(err); {
+		case ctx.Err() != nil:
+			return nil, err
+		case kind == unwritable, kind == detached, kind == outage:
 			return nil, fmt.Errorf("%w; %s", err, fixMySQL(err))
-		case classify(err) != contention || attempt == 10 || ctx.Err() != nil:
+		case kind != contention || attempt == 10:
 			return nil, err
 		}
 		time.Sleep(backoff(attempt))
