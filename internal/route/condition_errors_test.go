@@ -140,6 +140,11 @@ func TestCompileConditionErrors(t *testing.T) {
 			Rule{Match: Match{When: `arrived > date("2026-02-01", "02.01.2006")`}},
 			"match.when: date: parsing time",
 		},
+		{
+			"when, a date that there is not, in a time zone",
+			Rule{Match: Match{When: `arrived > date(timezone("Europe/Berlin"), "2026-02-31")`}},
+			"match.when: date: invalid date 2026-02-31; write",
+		},
 		{"when, a duration of nothing", Rule{Match: Match{When: `age > duration()`}}, "match.when: not enough arguments"},
 		{"when, a regexp that is none", Rule{Match: Match{When: `subject matches "("`}}, "match.when: "},
 		{"when, what is inside", Rule{Match: Match{When: `$env["body"] == ""`}}, "match.when: unknown name $env"},

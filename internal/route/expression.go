@@ -159,13 +159,19 @@ func (l *inspector) builtin(n *ast.BuiltinNode) {
 
 // constant tries a function whose arguments are all written out.
 func (l *inspector) constant(n *ast.BuiltinNode) {
+	given := n.Arguments
+	if n.Name == "date" && len(given) > 1 { // the time zone before it was tried on its own
+		if zone, ok := given[0].(*ast.BuiltinNode); ok && zone.Name == "timezone" {
+			given = given[1:]
+		}
+	}
 	var args []any
-	for _, arg := range n.Arguments {
+	for _, arg := range given {
 		if s, ok := arg.(*ast.StringNode); ok {
 			args = append(args, s.Value)
 		}
 	}
-	if len(args) == 0 || len(args) < len(n.Arguments) {
+	if len(args) == 0 || len(args) < len(given) {
 		return
 	}
 	if _, err := builtin.Builtins[builtin.Index[n.Name]].Func(args...); err != nil {
