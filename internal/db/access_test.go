@@ -83,3 +83,12 @@ func TestDirectoryWithoutWritePermission(t *testing.T) {
 		})
 	}
 }
+
+// TestDirectoryOfOthers: no command gives root's directory with other files to this user.
+func TestDirectoryOfOthers(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root can write in every directory")
+	}
+	_, err := Open(testContext(t), Config{Driver: SQLite, Path: "/postrider-test.db"})
+	wantText(t, err, "make sure that this user can write the file and the directory /, or change database.path")
+}

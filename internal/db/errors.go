@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
@@ -181,10 +184,19 @@ func fixWrite(path string) string {
 			denied = append(denied, name)
 		}
 	}
-	if denied == nil {
+	if dir := directory(path); denied == nil || slices.Contains(denied, dir) && !isMine(dir) && !holdsOnly(path) {
 		return ""
 	}
 	return secret.FixAccess(denied...)
+}
+
+// holdsOnly reports whether nothing but the database is in its directory. Another directory, such
+// as /var/lib, is not for this user to own.
+func holdsOnly(path string) bool {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	return err == nil && !slices.ContainsFunc(entries, func(e os.DirEntry) bool {
+		return !strings.HasPrefix(e.Name(), filepath.Base(path))
+	})
 }
 
 // FileWritable returns an *UnreachableError if this user cannot write the SQLite file.
