@@ -47,7 +47,7 @@ func TestLoginsThatFail(t *testing.T) {
 			"devices gives no token now (503 Service Unavailable)\n",
 		},
 		{
-			"a code that nobody enters", code, pending,
+			"a code that is not entered", code, pending,
 			[]string{"devices", "--timeout", "50ms"},
 			"inbox office@firm.example was not added: there was no login as office@firm.example within 50ms; nothing was stored; log in again\n",
 		},

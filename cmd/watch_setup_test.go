@@ -46,7 +46,7 @@ func watchedApp(t *testing.T, url string) (a *app, configure func(destination, k
 	return a, configure, migrate
 }
 
-// TestImapSettings: an edit that may mend logins has all sessions opened again.
+// TestImapSettings: an edit that may repair a login has all sessions opened again.
 func TestImapSettings(t *testing.T) {
 	before := (&services{cfg: &config.Config{OAuth: map[string]config.OAuth{"app": {ClientSecret: "old"}}}}).imapSettings()
 	for name, tt := range map[string]struct {
