@@ -83,6 +83,11 @@ func Settles(status Status, ds []Delivery) []string {
 	return recipients(ds, func(d Delivery) bool { return Settled(status, d.Status) })
 }
 
+// Recipients are those whose deliveries are in one of the states.
+func Recipients(ds []Delivery, in ...DeliveryStatus) []string {
+	return recipients(ds, func(d Delivery) bool { return slices.Contains(in, d.Status) })
+}
+
 func recipients(ds []Delivery, which func(Delivery) bool) []string {
 	var out []string
 	for _, d := range ds {

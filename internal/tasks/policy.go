@@ -170,6 +170,4 @@ func Abandoned(t Task) Result {
 
 // Without are the recipients that do not have the message: it was deferred or refused, and nothing
 // is unknown about that.
-func Without(ds []Delivery) []string {
-	return recipients(ds, func(d Delivery) bool { return d.Status == Pending || d.Status == Failed })
-}
+func Without(ds []Delivery) []string { return Recipients(ds, Pending, Failed) }

@@ -71,7 +71,7 @@ const Disabled = "its inbox was disabled"
 // TakenOver is what the audit trail says of a claim that another worker takes over, and which
 // recipients the message may have gone to by then.
 func TakenOver(from string, ds []Delivery) string {
-	sending := recipients(ds, func(d Delivery) bool { return d.Status == Sending })
+	sending := Recipients(ds, Sending)
 	if len(sending) == 0 {
 		return "taken over from " + from
 	}

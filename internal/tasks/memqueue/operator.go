@@ -66,15 +66,12 @@ func (q *Queue) keep(t *task, recipient string) {
 // those that were deferred, and to report those that were refused.
 func (q *Queue) Resolve(_ context.Context, by tasks.By, ids ...int64) (int, error) {
 	return q.change(by, "resolved", ids, among(tasks.FromByOperator(tasks.Forwarded)), func(t *task, now time.Time) {
-		without := false
 		for i := range t.Deliveries {
-			d := &t.Deliveries[i]
-			if d.Status == tasks.Sending {
+			if d := &t.Deliveries[i]; d.Status == tasks.Sending {
 				d.Status, d.DeliveredAt = tasks.Delivered, &now
 			}
-			without = without || d.Status == tasks.Pending || d.Status == tasks.Failed
 		}
-		if without {
+		if len(tasks.Without(t.Deliveries)) > 0 {
 			t.Attempts, t.LostLeases = 0, 0
 			q.restart(t, now)
 		} else {
@@ -172,7 +169,7 @@ func (q *Queue) disable(who string, inboxID int64, now time.Time) {
 // unclaim ends a claim in a disabled inbox. When the relay may have the message, and its reply is
 // not recorded yet, it does so only if the lease has run out.
 func (q *Queue) unclaim(who string, t *task, now time.Time) bool {
-	switch sending := slices.ContainsFunc(t.Deliveries, func(d tasks.Delivery) bool { return d.Status == tasks.Sending }); {
+	switch sending := len(tasks.Recipients(t.Deliveries, tasks.Sending)) > 0; {
 	case sending && t.VisibleAt.After(now):
 		return false
 	case sending:
@@ -207,7 +204,7 @@ func (q *Queue) EndAbandoned(context.Context) (int, error) {
 // withdraw has a live task give up the recipients that it has not delivered to.
 func (q *Queue) withdraw(t *task, now time.Time) {
 	t.Revision = ""
-	q.giveUp(t, t.pending(), now)
+	q.giveUp(t, tasks.Recipients(t.Deliveries, tasks.Pending), now)
 }
 
 // withdrawDisabled is withdraw for a task that waits in a disabled inbox, but not by Disable.
@@ -232,13 +229,9 @@ func (q *Queue) Remove(_ context.Context, who string, inboxID int64) error {
 		if t.InboxID != inboxID {
 			continue
 		}
-		var undelivered []string
-		for _, d := range t.Deliveries {
-			if d.Status != tasks.Delivered && t.Skip != tasks.SkipOperator {
-				undelivered = append(undelivered, d.Recipient)
-			}
+		if t.Skip != tasks.SkipOperator {
+			q.giveUp(t, tasks.Recipients(t.Deliveries, tasks.Pending, tasks.Sending, tasks.Failed, tasks.Duplicated), now)
 		}
-		q.giveUp(t, undelivered, now)
 		q.drop(t, now)
 	}
 	maps.DeleteFunc(q.once, func(key onceKey, _ int64) bool { return key.scope == inboxID })

@@ -98,14 +98,3 @@ func contains(recipients []string, recipient string) bool {
 		return address.Mailbox(r) == address.Mailbox(recipient)
 	})
 }
-
-// pending are the recipients of a task that it has not delivered to, and is not sending to.
-func (t *task) pending() []string {
-	var out []string
-	for _, d := range t.Deliveries {
-		if d.Status == tasks.Pending {
-			out = append(out, d.Recipient)
-		}
-	}
-	return out
-}

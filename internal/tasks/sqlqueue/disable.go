@@ -123,7 +123,7 @@ func (q *Queue) withdraw(tx *gorm.DB, now time.Time, who string, ids []int64) er
 	pending := map[int64][]string{}
 	for _, r := range live {
 		if r.Status == tasks.InProgress {
-			switch sending := len(recipients(ds[r.ID], tasks.Sending)) > 0; {
+			switch sending := len(tasks.Recipients(ds[r.ID], tasks.Sending)) > 0; {
 			case sending && *r.VisibleAt > now.UnixMicro():
 				continue
 			case sending:
@@ -138,7 +138,7 @@ func (q *Queue) withdraw(tx *gorm.DB, now time.Time, who string, ids []int64) er
 			}
 		}
 		undecided = append(undecided, r.ID)
-		pending[r.ID] = recipients(ds[r.ID], tasks.Pending)
+		pending[r.ID] = tasks.Recipients(ds[r.ID], tasks.Pending)
 	}
 	if len(undecided) == 0 {
 		return nil
@@ -178,14 +178,4 @@ func giveUpAndWake(tx *gorm.DB, now time.Time, ids []int64, given map[int64][]st
 		return err
 	}
 	return wake(tx, now, waiting, given)
-}
-
-// recipients are those whose delivery has one of the states.
-func recipients(ds []tasks.Delivery, in ...tasks.DeliveryStatus) (out []string) {
-	for _, d := range ds {
-		if slices.Contains(in, d.Status) {
-			out = append(out, d.Recipient)
-		}
-	}
-	return out
 }

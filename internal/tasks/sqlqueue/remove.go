@@ -111,7 +111,7 @@ func erase(tx *gorm.DB, now time.Time, ids []int64) error {
 	given := map[int64][]string{}
 	for _, r := range rows {
 		if r.SkipReason != tasks.SkipOperator {
-			given[r.ID] = recipients(ds[r.ID], tasks.Pending, tasks.Sending, tasks.Failed, tasks.Duplicated)
+			given[r.ID] = tasks.Recipients(ds[r.ID], tasks.Pending, tasks.Sending, tasks.Failed, tasks.Duplicated)
 		}
 	}
 	if err := giveUp(tx, given); err != nil {
