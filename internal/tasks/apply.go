@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Changer is what Apply needs of a queue.
@@ -16,52 +15,6 @@ type Changer interface {
 	Skip(ctx context.Context, by By, ids ...int64) (int, error)
 	Resolve(ctx context.Context, by By, ids ...int64) (int, error)
 	Purge(ctx context.Context, by By, ids ...int64) (int, error)
-}
-
-// Command is what an operator does to tasks.
-type Command struct {
-	Change
-	Ended bool // its ages count from the end of a task, not from its registration
-
-	do func(q Changer, ctx context.Context, by By, ids ...int64) (int, error)
-}
-
-// RetryCommand requeues tasks.
-func RetryCommand() Command { return Command{Change: ToRetry(), do: Changer.Requeue} }
-
-// SkipCommand ends tasks without forwarding them.
-func SkipCommand() Command { return Command{Change: ToSkip(), do: Changer.Skip} }
-
-// DeliveredCommand says that the message of an uncertain task arrived.
-func DeliveredCommand() Command { return Command{Change: ToResolve(), do: Changer.Resolve} }
-
-// NotDeliveredCommand requeues uncertain tasks alone.
-func NotDeliveredCommand() Command { return Command{Change: ToResolve(), do: Changer.Requeue} }
-
-// PurgeCommand deletes tasks.
-func PurgeCommand() Command { return Command{Change: ToPurge(), Ended: true, do: Changer.Purge} }
-
-// Select completes a filter that an operator gave: without a status it means Meant, or Bounced, and
-// ages count as Ended says. A state that the command is not for is an error.
-func (c Command) Select(f Filter) (Filter, error) {
-	for _, s := range f.Statuses {
-		if !slices.Contains(c.From, s) {
-			return f, fmt.Errorf("is not for tasks that are %s, but for %s", s, c.states())
-		}
-	}
-	only := slices.ContainsFunc(f.Statuses, func(s Status) bool { return slices.Contains(c.OnlyBounced, s) })
-	switch {
-	case only && !f.Bounced:
-		return f, fmt.Errorf("is for tasks that are %s only with --bounced", strings.Join(Names(c.OnlyBounced), ", "))
-	case len(f.Statuses) == 0 && f.Bounced:
-		f.Statuses = c.Bounced
-	case len(f.Statuses) == 0:
-		f.Statuses = c.Meant
-	}
-	if c.Ended {
-		f.Ended, f.Registered = f.Registered, 0
-	}
-	return f, nil
 }
 
 // Job is one command for some tasks.
