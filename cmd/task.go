@@ -266,11 +266,7 @@ func (f *taskFilter) lookUp(ctx context.Context, s *services, filter *tasks.Filt
 		if err != nil {
 			return err
 		}
-		if len(boxes) == 1 {
-			filter.InboxID = boxes[0].ID // which an index serves
-		} else {
-			filter.Inboxes = inbox.IDs(boxes)
-		}
+		filter.Inboxes = inbox.IDs(boxes)
 	}
 	if f.given("route") {
 		filter.Route = f.route

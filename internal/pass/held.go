@@ -109,7 +109,7 @@ func (h *Held) deliverer() *deliverer {
 // preview is a dry run: it reads, and shows what it finds.
 func (h *Held) preview(ctx context.Context) error {
 	p := h.process.pass
-	err := p.Queue.List(ctx, tasks.Filter{InboxID: h.in.ID, Due: true}, func(t tasks.Task) error {
+	err := p.Queue.List(ctx, tasks.Filter{Inboxes: []int64{h.in.ID}, Due: true}, func(t tasks.Task) error {
 		if !isDecided(t, h.revision) && !t.Begun() { // a run decides it, or decides it again
 			t.Route, t.Deliveries = "", nil
 		}

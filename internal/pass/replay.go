@@ -77,7 +77,7 @@ func newReplayer(v visit, opts ReplayOptions) *replayer {
 }
 
 func (a *replayer) inbox(ctx context.Context) error {
-	f := tasks.Filter{InboxID: a.visit.in.ID, Route: a.opts.Route, Within: a.opts.Within}
+	f := tasks.Filter{Inboxes: []int64{a.visit.in.ID}, Route: a.opts.Route, Within: a.opts.Within}
 	err := a.visit.pass.Queue.List(ctx, f, func(t tasks.Task) error {
 		a.page = append(a.page, &replayed{task: t})
 		if len(a.page) < replayPage {

@@ -191,7 +191,6 @@ type Place struct {
 // Filter selects tasks. Empty fields select all. Ages go by the registry's clock.
 type Filter struct {
 	Statuses   []Status
-	InboxID    int64
 	Inboxes    []int64       // one of these; empty for all
 	Route      string        // the route, or one of the routes, that decided
 	Registered time.Duration // registered at least this long ago

@@ -24,7 +24,7 @@ func TestSelect(t *testing.T) {
 		want    Filter
 		fault   string
 	}{
-		{"what retry means", RetryCommand(), Filter{InboxID: 7}, Filter{InboxID: 7, Statuses: []Status{Error, Uncertain, Dead}}, ""},
+		{"what retry means", RetryCommand(), Filter{Inboxes: []int64{7}}, Filter{Inboxes: []int64{7}, Statuses: []Status{Error, Uncertain, Dead}}, ""},
 		{"a state that was named", SkipCommand(), Filter{Statuses: []Status{Received}}, Filter{Statuses: []Status{Received}}, ""},
 		{"ages of purge count from the end", PurgeCommand(), Filter{Registered: 5}, Filter{Ended: 5, Statuses: []Status{Forwarded}}, ""},
 		{"what retry means of what bounced", RetryCommand(), Filter{Bounced: true}, Filter{Statuses: []Status{Forwarded, Dead}}, ""},
@@ -47,7 +47,7 @@ func TestSelect(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || !slices.Equal(got.Statuses, tt.want.Statuses) || got.InboxID != tt.want.InboxID || got.Ended != tt.want.Ended || got.Registered != tt.want.Registered {
+			if err != nil || !slices.Equal(got.Statuses, tt.want.Statuses) || !slices.Equal(got.Inboxes, tt.want.Inboxes) || got.Ended != tt.want.Ended || got.Registered != tt.want.Registered {
 				t.Errorf("the filter is %+v, %v; want %+v", got, err, tt.want)
 			}
 		})

@@ -42,7 +42,6 @@ func (q *Queue) list(f tasks.Filter) []tasks.Task {
 func selects(f tasks.Filter, t *task, now time.Time) bool {
 	past := func(at *time.Time, ago time.Duration) bool { return at != nil && !at.After(now.Add(-ago)) }
 	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, t.Status)) &&
-		(f.InboxID == 0 || f.InboxID == t.InboxID) &&
 		(len(f.Inboxes) == 0 || slices.Contains(f.Inboxes, t.InboxID)) &&
 		(f.Route == "" || strings.Contains("+"+t.Route+"+", "+"+f.Route+"+")) && // the names of several are joined by "+"
 		(f.Registered <= 0 || past(&t.CreatedAt, f.Registered)) &&

@@ -120,7 +120,7 @@ func TestIndexes(t *testing.T) {
 		}
 		soon, old := time.Now().UTC().Add(time.Hour), time.Now().UTC().Add(-time.Hour)
 		desk := []string{"desk@firm.example"}
-		list, listed := New(r.DB).portion(tasks.Filter{InboxID: inboxID, Within: time.Hour, Recipient: "Ann"}, old, 5, 500)
+		list, listed := New(r.DB).portion(tasks.Filter{Inboxes: []int64{inboxID}, Within: time.Hour, Recipient: "Ann"}, old, 5, 500)
 		r.events(t, 20_000)
 		sorted := map[string]bool{"conflicts": true, "ledger by content": true, "history": true, "bounces": true} // few rows, or few groups
 		for _, when := range []string{"as filled", "analyzed"} {
@@ -207,7 +207,7 @@ func TestSQLiteIndexes(t *testing.T) {
 	r := newRegistry(t, "sqlite")
 	keys, uids := keysAndUIDs(3)
 	now, ids, desk := time.Now().UTC(), []int64{5, 6}, []string{"desk@firm.example"}
-	list, listed := New(r.DB).portion(tasks.Filter{InboxID: 1, Within: time.Hour, Recipient: "Ann"}, now, 5, 500)
+	list, listed := New(r.DB).portion(tasks.Filter{Inboxes: []int64{1}, Within: time.Hour, Recipient: "Ann"}, now, 5, 500)
 	bounced, inList := New(r.DB).portion(tasks.Filter{Bounced: true}, now, 5, 500)
 	sorted := map[string]bool{
 		"conflicts": true, "tasks of conflicts": true, "ledger by content": true, "duplicates of the lost": true,

@@ -60,13 +60,10 @@ func (q *Queue) portion(f tasks.Filter, now time.Time, last int64, limit int) (s
 		add("t.status IN ?", f.Statuses)
 	}
 	switch {
-	case f.InboxID == 0:
-	case len(f.Statuses) > 0:
-		add("t.inbox_id = ?", f.InboxID)
+	case len(f.Inboxes) == 0:
+	case len(f.Inboxes) == 1 && len(f.Statuses) > 0:
+		add("t.inbox_id = ?", f.Inboxes[0])
 	default: // by no index of the inbox: all of its tasks would be sorted for each portion
-		add("t.inbox_id + 0 = ?", f.InboxID)
-	}
-	if len(f.Inboxes) > 0 { // many: by no index of the inbox, either
 		add("t.inbox_id + 0 IN ?", f.Inboxes)
 	}
 	if f.Route != "" { // the names of several are joined by "+"

@@ -172,7 +172,7 @@ func at(t *time.Time, now time.Time) string {
 // list lists the tasks of both inboxes.
 func (s *side) list(f tasks.Filter) (out []tasks.Task) {
 	for _, in := range s.inboxes {
-		f.InboxID = in.id
+		f.Inboxes = []int64{in.id}
 		s.must(s.Queue.List(s.ctx, f, func(t tasks.Task) error {
 			out = append(out, t)
 			return nil

@@ -28,7 +28,9 @@ var readTests = map[string]func(*suite){
 func (p place) list(f tasks.Filter) []uint32 {
 	p.t.Helper()
 	var uids []uint32
-	f.InboxID = p.inbox
+	if f.Inboxes == nil {
+		f.Inboxes = []int64{p.inbox}
+	}
 	p.must("list", p.Queue.List(p.ctx, f, func(t tasks.Task) error {
 		uids = append(uids, t.UID)
 		return nil
@@ -68,7 +70,7 @@ func testList(s *suite) {
 	if got := p.list(tasks.Filter{Inboxes: []int64{p.inbox + 1_000_000}}); got != nil {
 		s.t.Errorf("of another inbox there are the UIDs %v, want none", got)
 	}
-	err := s.Queue.List(s.ctx, tasks.Filter{InboxID: p.inbox, Statuses: []tasks.Status{tasks.Forwarded}}, func(t tasks.Task) error {
+	err := s.Queue.List(s.ctx, tasks.Filter{Inboxes: []int64{p.inbox}, Statuses: []tasks.Status{tasks.Forwarded}}, func(t tasks.Task) error {
 		if t.Folder != "INBOX" || t.Inbox == "" || !sameDeliveries(t.Deliveries, ds) {
 			s.t.Errorf("listed %+v; want the inbox, the folder and the deliveries with it", t)
 		}
@@ -200,7 +202,7 @@ func testListStops(s *suite) {
 	p.fill(3)
 	stop := errors.New("enough")
 	n := 0
-	err := s.Queue.List(s.ctx, tasks.Filter{InboxID: p.inbox}, func(tasks.Task) error { n++; return stop })
+	err := s.Queue.List(s.ctx, tasks.Filter{Inboxes: []int64{p.inbox}}, func(tasks.Task) error { n++; return stop })
 	if !errors.Is(err, stop) || n != 1 {
 		s.t.Errorf("error %v after %d tasks; want the callback's after 1", err, n)
 	}

@@ -213,7 +213,7 @@ func (w *storm) check() {
 
 func (w *storm) each(f func(tasks.Task)) {
 	for i := 0; i < len(w.places); i += 2 {
-		w.failed("list", w.Queue.List(w.ctx, tasks.Filter{InboxID: w.places[i].inbox}, func(t tasks.Task) error {
+		w.failed("list", w.Queue.List(w.ctx, tasks.Filter{Inboxes: []int64{w.places[i].inbox}}, func(t tasks.Task) error {
 			f(t)
 			return nil
 		}))
