@@ -60,25 +60,21 @@ func (r *notedRow) into() []any {
 
 // Noted returns all noted recipients, sorted by address, and the time by the database's clock.
 func (s *Store) Noted(ctx context.Context) (all []Noted, now time.Time, err error) {
-	err = s.db.View(ctx, func(tx *gorm.DB) error {
-		if now, err = s.db.Now(tx); err != nil {
-			return err
-		}
-		rows, err := db.Query(tx, (*notedRow).into, sqlNoted)
-		all = nil
-		for _, r := range rows {
-			n := r.Noted
-			n.Since = time.UnixMicro(r.since).UTC()
-			if r.resumed != 0 {
-				at := time.UnixMicro(r.resumed).UTC()
-				n.Resumed = &at
-			}
-			all = append(all, n)
-		}
-		return err
-	})
+	var rows []notedRow
+	if now, err = s.db.Clock(ctx); err == nil {
+		rows, err = db.Read(ctx, s.db, (*notedRow).into, sqlNoted)
+	}
 	if err != nil {
 		return nil, now, fmt.Errorf("read which recipients bounce: %w", err)
+	}
+	for _, r := range rows {
+		n := r.Noted
+		n.Since = time.UnixMicro(r.since).UTC()
+		if r.resumed != 0 {
+			at := time.UnixMicro(r.resumed).UTC()
+			n.Resumed = &at
+		}
+		all = append(all, n)
 	}
 	return all, now, nil
 }

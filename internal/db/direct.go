@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"fmt"
 	"math/bits"
 	"reflect"
@@ -57,6 +58,15 @@ func Query[R any](tx *gorm.DB, into func(*R) []any, query string, args ...any) (
 		out = append(out, row)
 	}
 	return out, translated(tx, rows.Err())
+}
+
+// Read is Query in a View of its own.
+func Read[R any](ctx context.Context, db *DB, into func(*R) []any, query string, args ...any) (rows []R, err error) {
+	err = db.View(ctx, func(tx *gorm.DB) (err error) {
+		rows, err = Query(tx, into, query, args...)
+		return err
+	})
+	return rows, err
 }
 
 // Time is for Query of a time that is computed, such as MIN(at): SQLite returns that as text.

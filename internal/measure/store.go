@@ -48,11 +48,7 @@ func (r *row) into() []any { return []any{&r.key.name, &r.key.inboxID, &r.key.la
 
 // Read returns the sums. It is one statement for any number of inboxes.
 func (s *Store) Read(ctx context.Context) (Numbers, error) {
-	var rows []row
-	err := s.db.View(ctx, func(tx *gorm.DB) (err error) {
-		rows, err = db.Query(tx, (*row).into, sqlNumbers)
-		return err
-	})
+	rows, err := db.Read(ctx, s.db, (*row).into, sqlNumbers)
 	n := newNumbers()
 	for _, r := range rows {
 		n.add(r)

@@ -124,12 +124,9 @@ func over(rows map[string]row, states []State, whole []string) []State {
 
 func (s *Store) read(ctx context.Context) (rows map[string]row, now time.Time, err error) {
 	var all []row
-	err = s.db.View(ctx, func(tx *gorm.DB) (err error) {
-		if now, err = s.db.Now(tx); err == nil {
-			all, err = db.Query(tx, (*row).into, sqlSaid)
-		}
-		return err
-	})
+	if now, err = s.db.Clock(ctx); err == nil {
+		all, err = db.Read(ctx, s.db, (*row).into, sqlSaid)
+	}
 	rows = map[string]row{}
 	for _, r := range all {
 		rows[r.subject] = r

@@ -151,19 +151,15 @@ func (q *Queue) sameID() string {
 
 // Bounces implements tasks.Queue.
 func (q *Queue) Bounces(ctx context.Context, within time.Duration) (map[string]int, error) {
+	now, err := q.db.Clock(ctx)
+	var rows []bouncesRow
+	if err == nil {
+		rows, err = db.Read(ctx, q.db, (*bouncesRow).into, sqlBounces, now.Add(-within))
+	}
 	out := map[string]int{}
-	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		now, err := q.db.Now(tx)
-		if err != nil {
-			return err
-		}
-		rows, err := db.Query(tx, (*bouncesRow).into, sqlBounces, now.Add(-within))
-		clear(out)
-		for _, r := range rows {
-			out[r.recipient] = r.n
-		}
-		return err
-	})
+	for _, r := range rows {
+		out[r.recipient] = r.n
+	}
 	return out, wrap(err, "count bounces")
 }
 

@@ -55,13 +55,10 @@ func (q *Queue) locked(ctx context.Context, want tasks.Want) (bool, error) {
 
 // Next implements tasks.Queue.
 func (q *Queue) Next(ctx context.Context, want tasks.Want) (ids []int64, _ error) {
-	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		now, err := q.db.Now(tx)
-		if err == nil {
-			ids, err = db.Query(tx, db.Value[int64], sqlNext, nextArgs(want, now)...)
-		}
-		return err
-	})
+	now, err := q.db.Clock(ctx)
+	if err == nil {
+		ids, err = db.Read(ctx, q.db, db.Value[int64], sqlNext, nextArgs(want, now)...)
+	}
 	return ids, wrap(err, "look for tasks that are due")
 }
 

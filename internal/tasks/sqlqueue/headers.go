@@ -40,18 +40,15 @@ func (r *headerRow) into() []any { return []any{&r.taskID, &r.text} }
 func (q *Queue) Headers(ctx context.Context, ids []int64) (map[int64]tasks.Header, error) {
 	out := map[int64]tasks.Header{}
 	for some := range slices.Chunk(ids, 500) {
-		err := q.db.View(ctx, func(tx *gorm.DB) error {
-			rows, err := db.Query(tx, (*headerRow).into, sqlHeaders, some)
-			for _, r := range rows {
-				var h tasks.Header
-				if json.Unmarshal(r.text, &h) == nil {
-					out[r.taskID] = h
-				}
-			}
-			return err
-		})
+		rows, err := db.Read(ctx, q.db, (*headerRow).into, sqlHeaders, some)
 		if err != nil {
 			return nil, wrap(err, "read headers of messages")
+		}
+		for _, r := range rows {
+			var h tasks.Header
+			if json.Unmarshal(r.text, &h) == nil {
+				out[r.taskID] = h
+			}
 		}
 	}
 	return out, nil

@@ -146,12 +146,8 @@ func (q *Queue) read(ctx context.Context, sql string, args ...any) ([]tasks.Task
 
 // Events implements tasks.Queue.
 func (q *Queue) Events(ctx context.Context, taskID int64) ([]tasks.Event, error) {
-	var out []tasks.Event
-	err := q.db.View(ctx, func(tx *gorm.DB) (err error) {
-		out, err = trails(tx, []int64{taskID})
-		return err
-	})
-	return out, wrap(err, "read the audit trail")
+	trails, err := q.Trails(ctx, []int64{taskID})
+	return trails[taskID], err
 }
 
 // Tasks are those of the tasks that are there, by their IDs.
@@ -173,11 +169,7 @@ func (q *Queue) Tasks(ctx context.Context, ids []int64) (map[int64]tasks.Task, e
 func (q *Queue) Trails(ctx context.Context, ids []int64) (map[int64][]tasks.Event, error) {
 	out := map[int64][]tasks.Event{}
 	for some := range slices.Chunk(ids, 500) {
-		var found []tasks.Event
-		err := q.db.View(ctx, func(tx *gorm.DB) (err error) {
-			found, err = trails(tx, some)
-			return err
-		})
+		found, err := db.Read(ctx, q.db, eventInto, sqlTrails, some)
 		if err != nil {
 			return nil, wrap(err, "read audit trails")
 		}
@@ -188,18 +180,13 @@ func (q *Queue) Trails(ctx context.Context, ids []int64) (map[int64][]tasks.Even
 	return out, nil
 }
 
-// trails are the lines of the audit trails of tasks, in order.
-func trails(tx *gorm.DB, ids []int64) ([]tasks.Event, error) {
-	return db.Query(tx, func(e *tasks.Event) []any { return []any{&e.TaskID, &e.At, &e.Worker, &e.Event, &e.Detail} }, sqlTrails, ids)
+func eventInto(e *tasks.Event) []any {
+	return []any{&e.TaskID, &e.At, &e.Worker, &e.Event, &e.Detail}
 }
 
 // InboxEvents implements tasks.Queue.
 func (q *Queue) InboxEvents(ctx context.Context, inboxID int64, limit int) ([]tasks.Event, error) {
-	var out []tasks.Event
-	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		out = nil
-		return tx.Raw(sqlInboxEvents, inboxID, limit).Scan(&out).Error
-	})
+	out, err := db.Read(ctx, q.db, eventInto, sqlInboxEvents, inboxID, limit)
 	return out, wrap(err, "read the audit trail of an inbox")
 }
 

@@ -121,12 +121,8 @@ func (q *Queue) taskBefore(ctx context.Context, id int64) (*candidate, error) {
 	return &rows[0], err
 }
 
-func (q *Queue) candidates(ctx context.Context, sql string, args ...any) (rows []candidate, err error) {
-	err = q.db.View(ctx, func(tx *gorm.DB) (err error) {
-		rows, err = db.Query(tx, (*candidate).into, sql, args...)
-		return err
-	})
-	return rows, err
+func (q *Queue) candidates(ctx context.Context, sql string, args ...any) ([]candidate, error) {
+	return db.Read(ctx, q.db, (*candidate).into, sql, args...)
 }
 
 // fewOf are the IDs of the tasks in the states and inboxes of a search, and whether these are all.
@@ -224,15 +220,12 @@ func (w *walk) compare(ctx context.Context, rows []candidate) error {
 		for i, r := range rows {
 			ids[i] = r.ID
 		}
-		err := w.queue.db.View(ctx, func(tx *gorm.DB) error {
-			found, err := db.Query(tx, (*recipientRow).into, sqlRecipients, ids)
-			for _, r := range found {
-				to[r.TaskID] = append(to[r.TaskID], tasks.Delivery{Recipient: r.Recipient})
-			}
-			return err
-		})
+		found, err := db.Read(ctx, w.queue.db, (*recipientRow).into, sqlRecipients, ids)
 		if err != nil {
 			return err
+		}
+		for _, r := range found {
+			to[r.TaskID] = append(to[r.TaskID], tasks.Delivery{Recipient: r.Recipient})
 		}
 	}
 	for _, r := range rows {
@@ -301,11 +294,7 @@ func (q *Queue) History(ctx context.Context, inboxIDs []int64, since time.Time) 
 
 // ended adds the tasks of a few inboxes that ended in a portion of the time.
 func (q *Queue) ended(ctx context.Context, inboxIDs []int64, from time.Time, counts map[tasks.Ended]int) error {
-	var rows []endedRow
-	err := q.db.View(ctx, func(tx *gorm.DB) (err error) {
-		rows, err = db.Query(tx, (*endedRow).into, sqlHistory, inboxIDs, endings, from, from.Add(historyPortion))
-		return err
-	})
+	rows, err := db.Read(ctx, q.db, (*endedRow).into, sqlHistory, inboxIDs, endings, from, from.Add(historyPortion))
 	for _, r := range rows {
 		hour, wrong := time.Parse("2006-01-02 15", r.Hour)
 		if wrong != nil {
