@@ -128,8 +128,8 @@ func (b *batch) move(tx *gorm.DB, p tasks.Planned) error {
 	if err != nil || !p.Back {
 		return err
 	}
-	row, err := taskByID(tx, p.TaskID)
-	if err != nil || row.SkipReason != tasks.SkipVanished {
+	t, err := taskByID(tx, p.TaskID)
+	if err != nil || t.Skip != tasks.SkipVanished {
 		return err
 	}
 	if err := restart(tx, b.now, p.TaskID); err != nil {

@@ -99,8 +99,7 @@ func committed(tx *gorm.DB, claims []tasks.Claim) (bool, error) {
 	if len(claims) == 0 {
 		return false, nil
 	}
-	var is holder
-	err := tx.Raw(sqlHolder, claims[0].Task.ID).Scan(&is).Error
+	is, err := first(tx, (*holder).into, sqlHolder, claims[0].Task.ID)
 	return is.Receipt == claims[0].Receipt.Token, err
 }
 

@@ -15,11 +15,11 @@ import (
 // tasks that wait for one of them are made due, or none.
 func (q *Queue) Disable(ctx context.Context, by tasks.By, inboxID int64) error {
 	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
-		active, err := db.Query(tx, db.Value[bool], sqlIsActive, inboxID)
+		active, err := first(tx, db.Value[bool], sqlIsActive, inboxID)
 		if err == nil {
 			_, err = q.disable(tx, now, by.Who(), inboxID)
 		}
-		if err != nil || len(active) == 0 || !active[0] {
+		if err != nil || !active {
 			return err // disabled before: there is nothing to add to the trail
 		}
 		return db.Run(tx, sqlInboxEvent, inboxID, now, db.Cut(by.Who(), 255), "disabled", cut(by.Detail()))

@@ -8,6 +8,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
 
@@ -63,58 +64,53 @@ func (q *Queue) pages(ctx context.Context, folderID, before int64, each func(epo
 // pagesOf is pages for one epoch.
 func (q *Queue) pagesOf(ctx context.Context, folderID, epoch int64, each func(first, last uint32) error) error {
 	for last := int64(-1); ; {
-		var page struct {
-			First, Last *uint32
-		}
-		err := q.db.View(ctx, func(tx *gorm.DB) error { return tx.Raw(sqlNextPage, folderID, epoch, last, q.page).Scan(&page).Error })
-		if err != nil || page.Last == nil {
+		var from, to *uint32
+		err := q.db.View(ctx, func(tx *gorm.DB) error {
+			return tx.Raw(sqlNextPage, folderID, epoch, last, q.page).Row().Scan(&from, &to)
+		})
+		if err != nil || to == nil {
 			return wrap(err, "look for what folder %d had in an epoch", folderID)
 		}
-		if err := each(*page.First, *page.Last); err != nil {
+		if err := each(*from, *to); err != nil {
 			return err
 		}
-		last = int64(*page.Last)
+		last = int64(*to)
 	}
 }
 
 // accountedRow is a row of sqlAccounted.
 type accountedRow struct {
-	Noted       notedRow `gorm:"embedded"`
-	TaskID      int64
-	PurgedAs    string
-	Status      tasks.Status // empty when the task was deleted
-	SkipReason  tasks.SkipReason
-	Reason      string
-	QueuedAt    *time.Time
-	VisibleAt   *int64
-	Recipient   string // empty when there is no delivery
-	Delivery    tasks.DeliveryStatus
-	DuplicateOf *int64
-	Code        int
-	Reply       string
-	Attempts    int
-	DeliveredAt *time.Time
-	Arrival     arrivedRow `gorm:"embedded;embeddedPrefix:arrival_"`
+	noted     notedRow
+	taskID    int64
+	purgedAs  string
+	status    tasks.Status // empty when the task was deleted
+	skip      tasks.SkipReason
+	reason    string
+	queuedAt  *time.Time
+	visibleAt *int64
+	delivery  deliveryRow // without a recipient when there is none
+	arrival   tasks.Arrival
+	arrivedAt *time.Time // nil when nothing is known
 }
 
-func (q *Queue) accounted(ctx context.Context, sql string, folderID, epoch int64, from, to uint32) ([]tasks.Disposition, error) {
-	var out []tasks.Disposition
-	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		var rows []accountedRow
-		if err := tx.Raw(sql, folderID, epoch, from, to).Scan(&rows).Error; err != nil {
-			return err
+func (r *accountedRow) into() []any {
+	d, a := &r.delivery, &r.arrival
+	return append(r.noted.into(),
+		&r.taskID, &r.purgedAs, &r.status, &r.skip, &r.reason, &r.queuedAt, &r.visibleAt,
+		&d.Recipient, &d.Status, &d.DuplicateOf, &d.Code, &d.Reply, &d.Attempts, &d.DeliveredAt,
+		&a.Status, &a.Code, &a.Enhanced, &a.Reply, &a.Remote, &a.Target, &r.arrivedAt)
+}
+
+func (q *Queue) accounted(ctx context.Context, sql string, folderID, epoch int64, from, to uint32) (out []tasks.Disposition, _ error) {
+	rows, err := db.Read(ctx, q.db, (*accountedRow).into, sql, folderID, epoch, from, to)
+	for _, r := range rows {
+		if len(out) == 0 || out[len(out)-1].UID != r.noted.UID {
+			out = append(out, r.disposition())
 		}
-		out = nil
-		for _, r := range rows {
-			if len(out) == 0 || out[len(out)-1].UID != r.Noted.UID {
-				out = append(out, r.disposition())
-			}
-			if d := &out[len(out)-1]; r.Recipient != "" {
-				d.Deliveries = append(d.Deliveries, r.delivery())
-			}
+		if d := &out[len(out)-1]; r.delivery.Recipient != "" {
+			d.Deliveries = append(d.Deliveries, r.delivered())
 		}
-		return nil
-	})
+	}
 	for _, d := range out { // the statement does not sort the deliveries
 		slices.SortFunc(d.Deliveries, func(a, b tasks.Delivery) int { return strings.Compare(a.Recipient, b.Recipient) })
 	}
@@ -122,38 +118,24 @@ func (q *Queue) accounted(ctx context.Context, sql string, folderID, epoch int64
 }
 
 func (r accountedRow) disposition() tasks.Disposition {
-	d := tasks.Disposition{UID: r.Noted.UID, Noted: r.Noted.noted(), TaskID: r.TaskID, Status: r.Status, Skip: r.SkipReason, Reason: r.Reason}
+	d := tasks.Disposition{UID: r.noted.UID, Noted: r.noted.noted(), TaskID: r.taskID, Status: r.status, Skip: r.skip, Reason: r.reason}
 	switch {
-	case r.TaskID == 0:
-	case r.Status == "":
-		d.Status, d.Skip = tasks.EndedAs(r.PurgedAs)
-		d.Purged = r.PurgedAs != ""
+	case r.taskID == 0:
+	case r.status == "":
+		d.Status, d.Skip = tasks.EndedAs(r.purgedAs)
+		d.Purged = r.purgedAs != ""
 	default:
-		d.QueuedAt, d.VisibleAt = *r.QueuedAt, moment(r.VisibleAt)
+		d.QueuedAt, d.VisibleAt = *r.queuedAt, moment(r.visibleAt)
 	}
 	return d
 }
 
-func (r accountedRow) delivery() tasks.Delivery {
-	d := deliveryRow{
-		Recipient: r.Recipient, Status: r.Delivery, DuplicateOf: r.DuplicateOf, Code: r.Code, Reply: r.Reply,
-		Attempts: r.Attempts, DeliveredAt: r.DeliveredAt,
-	}.delivery()
-	d.Arrival = r.Arrival.arrival()
-	return d
-}
-
-// arrivedRow is what sqlAccounted has of an arrival, all of it null when there is none.
-type arrivedRow struct {
-	Status                          *tasks.ArrivalStatus
-	Code                            *int
-	Enhanced, Reply, Remote, Target *string
-	At                              *time.Time
-}
-
-func (r arrivedRow) arrival() *tasks.Arrival {
-	if r.Status == nil {
-		return nil
+// delivered is the delivery, with what became of it.
+func (r accountedRow) delivered() tasks.Delivery {
+	d := r.delivery.delivery()
+	if r.arrivedAt != nil {
+		r.arrival.At = *r.arrivedAt
+		d.Arrival = &r.arrival
 	}
-	return &tasks.Arrival{Status: *r.Status, Code: *r.Code, Enhanced: *r.Enhanced, Reply: *r.Reply, Remote: *r.Remote, Target: *r.Target, At: *r.At}
+	return d
 }

@@ -142,8 +142,8 @@ func (q *Queue) underReceipt(ctx context.Context, r tasks.Receipt, target tasks.
 		if err != nil || held {
 			return err
 		}
-		var is holder
-		if err := tx.Raw(sqlHolder, r.TaskID).Scan(&is).Error; err != nil {
+		is, err := first(tx, (*holder).into, sqlHolder, r.TaskID)
+		if err != nil {
 			return err
 		}
 		if r.Token != "" && is.Receipt == r.Token && is.Status == target {
@@ -173,6 +173,8 @@ type holder struct {
 	Receipt, Worker string
 	IsActive        bool
 }
+
+func (h *holder) into() []any { return []any{&h.Status, &h.Receipt, &h.Worker, &h.IsActive} }
 
 // stale is why a receipt is no longer good.
 func (h holder) stale() string {

@@ -72,11 +72,10 @@ func (q *Queue) Skip(ctx context.Context, by tasks.By, ids ...int64) (int, error
 // keep has a task own its recipients in its inbox and everywhere, unless another task does: an
 // operator does not say for which scope.
 func (q *Queue) keep(tx *gorm.DB, id int64, ds []tasks.Delivery) error {
-	row, err := taskByID(tx, id)
+	t, err := taskByID(tx, id)
 	if err != nil {
 		return err
 	}
-	t := row.task()
 	t.Deliveries = ds
 	keys := slices.Concat(keysOf(t, tasks.DedupeInbox), keysOf(t, tasks.DedupeAll))
 	o, err := ownersOf(tx, keys, q.db.Share)
@@ -119,11 +118,11 @@ func (q *Queue) Resolve(ctx context.Context, by tasks.By, ids ...int64) (int, er
 // Purge implements tasks.Queue. The ledger, the audit trail and who got which content stay.
 func (q *Queue) Purge(ctx context.Context, by tasks.By, ids ...int64) (int, error) {
 	return q.byOperator(ctx, by, "purged", ids, sqlTake, tasks.Purgeable, func(tx *gorm.DB, now time.Time, id int64) error {
-		row, err := taskByID(tx, id)
+		t, err := taskByID(tx, id)
 		if err != nil {
 			return err
 		}
-		return purge(tx, now, tasks.PurgedAs(row.Status, row.SkipReason), []int64{id})
+		return purge(tx, now, tasks.PurgedAs(t.Status, t.Skip), []int64{id})
 	})
 }
 

@@ -19,7 +19,7 @@ UPDATE monitored_folders SET changes = changes + 1,
   baseline_uid = CASE WHEN baseline_uid < ? THEN ? ELSE baseline_uid END
 WHERE id = ? AND uid_validity = ? AND inbox_id = ?`
 
-	sqlInbox = `SELECT email_address AS address, scan_token, is_active FROM monitored_emails WHERE id = ?`
+	sqlInbox = `SELECT email_address, scan_token, is_active FROM monitored_emails WHERE id = ?`
 
 	sqlSeenByUID = `
 SELECT uid, task_id FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid IN ?`
@@ -35,8 +35,7 @@ WHERE folder_id = ? AND uid_validity = ? AND uid = ?`
 	sqlRegisteredByUID = sqlSeenByUID + ` AND task_id > 0`
 
 	sqlSeenByFingerprint = `
-SELECT s.folder_id, s.uid_validity, s.task_id, s.fingerprint, s.purged_as,
-  COALESCE(t.status, '') AS status, COALESCE(t.skip_reason, '') AS skip_reason
+SELECT s.folder_id, s.uid_validity, s.task_id, s.fingerprint, s.purged_as, COALESCE(t.status, ''), COALESCE(t.skip_reason, '')
 FROM monitored_emails_seen s LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
 WHERE s.fingerprint IN ?
 ORDER BY s.task_id, s.uid_validity, s.uid`
@@ -90,7 +89,7 @@ SELECT id FROM (
   WHERE inbox_id = ? AND priority = ? AND visible_at <= ? AND id NOT IN ? ORDER BY visible_at, id LIMIT ?`
 
 	sqlPlaces = `
-SELECT f.id, f.name, e.email_address AS inbox FROM monitored_folders f JOIN monitored_emails e ON e.id = f.inbox_id
+SELECT f.id, f.name, e.email_address FROM monitored_folders f JOIN monitored_emails e ON e.id = f.inbox_id
 WHERE f.inbox_id = ? AND e.is_active = 1`
 
 	// The new receipt makes two claims of one task conflict. The order of the assignments matters:
@@ -148,7 +147,7 @@ UPDATE monitored_emails_tasks SET status = 'received', attempt_count = attempt_c
 SELECT t.status, t.receipt, t.worker, e.is_active FROM monitored_emails_tasks t JOIN monitored_emails e ON e.id = t.inbox_id
 WHERE t.id = ?`
 
-	sqlTask = `SELECT * FROM monitored_emails_tasks WHERE id = ?`
+	sqlTask = `SELECT id, ` + taskColumns + ` FROM monitored_emails_tasks WHERE id = ?`
 
 	sqlReserved = `
 UPDATE monitored_emails_tasks SET fingerprint = ?, is_read = ?, message_id = ?, subject = ?, sender = ?, email_date = ?,

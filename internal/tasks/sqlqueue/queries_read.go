@@ -76,11 +76,10 @@ WHERE v.event = 'conflict' AND v.at > ? GROUP BY t.inbox_id`
 	// Audit: the ledger with its tasks and deliveries, by primary keys; a row for each delivery. It
 	// is one statement, so a task that is deleted meanwhile appears either complete or as deleted.
 	sqlAccounted = `
-SELECT s.uid, s.fingerprint, s.received, s.size, s.task_id, s.purged_as, COALESCE(t.status, '') AS status, COALESCE(t.skip_reason, '') AS skip_reason,
-  COALESCE(t.error_message, '') AS reason, t.queued_at, t.visible_at,
-  COALESCE(d.recipient, '') AS recipient, COALESCE(d.status, '') AS delivery, d.duplicate_of, COALESCE(d.code, 0) AS code,
-  COALESCE(d.reply, '') AS reply, COALESCE(d.attempts, 0) AS attempts, d.delivered_at, a.status AS arrival_status,
-  a.code AS arrival_code, a.enhanced AS arrival_enhanced, a.reply AS arrival_reply, a.remote AS arrival_remote, a.target AS arrival_target, a.at AS arrival_at
+SELECT s.uid, s.fingerprint, s.received, s.size, s.task_id, s.purged_as,
+  COALESCE(t.status, ''), COALESCE(t.skip_reason, ''), COALESCE(t.error_message, ''), t.queued_at, t.visible_at,
+  COALESCE(d.recipient, ''), COALESCE(d.status, ''), d.duplicate_of, COALESCE(d.code, 0), COALESCE(d.reply, ''), COALESCE(d.attempts, 0), d.delivered_at,
+  COALESCE(a.status, ''), COALESCE(a.code, 0), COALESCE(a.enhanced, ''), COALESCE(a.reply, ''), COALESCE(a.remote, ''), COALESCE(a.target, ''), a.at
 FROM monitored_emails_seen s
 LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
 LEFT JOIN monitored_emails_deliveries d ON d.task_id = t.id
@@ -108,7 +107,7 @@ ORDER BY s.uid`
 	sqlNextEpoch = `SELECT MIN(uid_validity) FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity > ? AND uid_validity < ?`
 
 	sqlNextPage = `
-SELECT MIN(uid) AS first, MAX(uid) AS last FROM (
+SELECT MIN(uid), MAX(uid) FROM (
   SELECT uid FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid > ? ORDER BY uid LIMIT ?) AS page`
 )
 

@@ -41,15 +41,10 @@ func (q *Queue) without(ctx context.Context, query string, folderID, epoch int64
 
 // Noted implements tasks.Queue.
 func (q *Queue) Noted(ctx context.Context, folderID, epoch int64, from, to uint32) (out []tasks.Noted, _ error) {
-	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		var rows []notedRow
-		err := tx.Raw(sqlNoted, folderID, epoch, from, to).Scan(&rows).Error
-		out = nil
-		for _, r := range rows {
-			out = append(out, r.noted())
-		}
-		return err
-	})
+	rows, err := db.Read(ctx, q.db, (*notedRow).into, sqlNoted, folderID, epoch, from, to)
+	for _, r := range rows {
+		out = append(out, r.noted())
+	}
 	return out, wrap(err, "look up what is noted of folder %d", folderID)
 }
 
@@ -111,7 +106,7 @@ func (q *Queue) register(tx *gorm.DB, now time.Time, page tasks.Page, again bool
 // preview says what Register would do.
 func (q *Queue) preview(ctx context.Context, page tasks.Page) (out []tasks.Registration, _ error) {
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		in, err := inboxOf(tx, page)
+		in, err := first(tx, (*inboxRow).into, sqlInbox, page.InboxID)
 		if err != nil {
 			return err
 		}
@@ -167,15 +162,6 @@ type inboxRow struct {
 
 func (r *inboxRow) into() []any { return []any{&r.Address, &r.ScanToken, &r.IsActive} }
 
-// inboxOf is the zero value when the inbox is not there.
-func inboxOf(tx *gorm.DB, page tasks.Page) (inboxRow, error) {
-	rows, err := db.Query(tx, (*inboxRow).into, sqlInbox, page.InboxID)
-	if len(rows) == 0 {
-		return inboxRow{}, err
-	}
-	return rows[0], err
-}
-
 // beginPage changes the row of the page's folder, so that two pages of one folder follow one
 // another.
 //
@@ -191,7 +177,7 @@ func beginPage(tx *gorm.DB, query string, page tasks.Page) (in inboxRow, _ error
 	if err != nil {
 		return in, err
 	}
-	if in, err = inboxOf(tx, page); err == nil && in.ScanToken != page.ScanToken {
+	if in, err = first(tx, (*inboxRow).into, sqlInbox, page.InboxID); err == nil && in.ScanToken != page.ScanToken {
 		err = tasks.ErrScanLost
 	}
 	return in, err

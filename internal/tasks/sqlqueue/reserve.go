@@ -28,7 +28,7 @@ func (q *Queue) Reserve(ctx context.Context, r tasks.Receipt, res tasks.Reservat
 }
 
 func (q *Queue) reserve(tx *gorm.DB, now time.Time, r tasks.Receipt, res tasks.Reservation) ([]tasks.Delivery, error) {
-	row, err := taskByID(tx, r.TaskID)
+	t, err := taskByID(tx, r.TaskID)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,6 @@ func (q *Queue) reserve(tx *gorm.DB, now time.Time, r tasks.Receipt, res tasks.R
 		return nil, err
 	}
 	before := own[r.TaskID]
-	t := row.task()
 	t.Deliveries = before
 	if res.Identity != nil {
 		if err := identify(tx, &t, *res.Identity); err != nil {

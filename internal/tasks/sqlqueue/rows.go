@@ -19,11 +19,11 @@ const (
 
 // taskRow is a row of monitored_emails_tasks.
 type taskRow struct {
-	ID           int64 `gorm:"column:id;primaryKey"`
+	ID           int64
 	InboxID      int64
 	FolderID     int64
-	UIDValidity  int64  `gorm:"column:uid_validity"`
-	UID          uint32 `gorm:"column:uid"`
+	UIDValidity  int64
+	UID          uint32
 	MessageID    string
 	Fingerprint  []byte
 	IsRead       bool
@@ -180,11 +180,13 @@ type seenRow struct {
 
 // notedRow is a row of sqlNoted.
 type notedRow struct {
-	UID         uint32 `gorm:"column:uid"`
+	UID         uint32
 	Fingerprint []byte
 	Received    *int64
 	Size        int64
 }
+
+func (r *notedRow) into() []any { return []any{&r.UID, &r.Fingerprint, &r.Received, &r.Size} }
 
 func (r notedRow) noted() tasks.Noted {
 	n := tasks.Noted{UID: r.UID, Fingerprint: message.Fingerprint(r.Fingerprint), Stated: tasks.Stated{Size: r.Size}}
@@ -307,9 +309,16 @@ func statuses(tx *gorm.DB, ids []int64) ([]statusRow, error) {
 	return db.Query(tx, (*statusRow).into, sqlStatuses, ids)
 }
 
-func taskByID(tx *gorm.DB, id int64) (row taskRow, err error) {
-	err = tx.Raw(sqlTask, id).Scan(&row).Error
-	return row, err
+// taskByID is a task without its deliveries.
+func taskByID(tx *gorm.DB, id int64) (tasks.Task, error) {
+	row, err := first(tx, (*taskRow).into, sqlTask, id)
+	if err == nil && row.ID == 0 {
+		err = tasks.ErrNotFound
+	}
+	if err != nil {
+		return tasks.Task{}, err
+	}
+	return row.task(), nil
 }
 
 // deliveries are those of tasks, by task and recipient.

@@ -57,6 +57,15 @@ func update(tx *gorm.DB, sql string, args ...any) (bool, error) {
 	return matched > 0, err
 }
 
+// first is the first row of a query; the zero value when there is none.
+func first[R any](tx *gorm.DB, into func(*R) []any, sql string, args ...any) (row R, _ error) {
+	rows, err := db.Query(tx, into, sql, args...)
+	if len(rows) > 0 {
+		row = rows[0]
+	}
+	return row, err
+}
+
 // touched are the arguments of a statement that begins with touch.
 func touched(now time.Time, args ...any) []any {
 	return append([]any{now, now.Add(time.Microsecond), now}, args...)
