@@ -76,17 +76,12 @@ func (a Arrival) Recorded(delivered *time.Time, now time.Time) Arrival {
 	return a
 }
 
-// Earlier reports whether the report says that this was before the delivery. If an operator has
-// requeued the task, it is about an attempt before that; the clocks of hosts may differ by an hour.
-// If not, the clock was wrong when the delivery was recorded.
-func (a Arrival) Earlier(delivered *time.Time) bool {
-	return !a.At.IsZero() && delivered != nil && a.At.Before(delivered.Add(-time.Hour))
-}
-
 // Predates reports whether a report on a delivery of the task is about an attempt before an
-// operator requeued the task.
+// operator requeued the task: it says a time before the delivery. The clocks of hosts may differ by
+// an hour. If nobody requeued the task, the clock was wrong when the delivery was recorded.
 func (t Task) Predates(a Arrival, d Delivery) bool {
-	return !t.QueuedAt.Equal(t.CreatedAt) && a.Earlier(d.DeliveredAt)
+	return !t.QueuedAt.Equal(t.CreatedAt) &&
+		!a.At.IsZero() && d.DeliveredAt != nil && a.At.Before(d.DeliveredAt.Add(-time.Hour))
 }
 
 // OfMailbox reports whether a bounce says that the recipient's mailbox does not exist or takes no

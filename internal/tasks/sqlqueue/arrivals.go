@@ -62,18 +62,17 @@ func (q *Queue) Arrived(ctx context.Context, who string, taskID int64, recipient
 }
 
 func (q *Queue) arrived(tx *gorm.DB, now time.Time, who string, taskID int64, recipient string, a tasks.Arrival) error {
-	rows, err := db.Query(tx, (*deliveredRow).into, sqlDeliveryOf, taskID, recipient)
+	is, err := first(tx, (*deliveredRow).into, sqlDeliveryOf, taskID, recipient)
 	switch {
 	case err != nil:
 		return err
-	case len(rows) == 0:
+	case is.task.InboxID == 0:
 		return tasks.ErrNotFound
-	case !tasks.Reached([]tasks.Delivery{{Status: rows[0].status}}) || !a.Status.Beyond(rows[0].arrival),
-		rows[0].requeued && a.Earlier(rows[0].at):
+	case !tasks.Reached([]tasks.Delivery{is.delivery}), !a.Status.Beyond(is.arrival), is.task.Predates(a, is.delivery):
 		return errNoChange
 	}
-	a = a.Recorded(rows[0].at, now)
-	row := arrivalRow{TaskID: taskID, Recipient: recipient, InboxID: rows[0].inboxID, Arrival: a, ReportedAt: now}
+	a = a.Recorded(is.delivery.DeliveredAt, now)
+	row := arrivalRow{TaskID: taskID, Recipient: recipient, InboxID: is.task.InboxID, Arrival: a, ReportedAt: now}
 	if err := db.Upsert(tx, tableArrivals, arrivalKeys, arrivalColumns, [][]any{row.values()}); err != nil {
 		return err
 	}
@@ -85,15 +84,13 @@ func (q *Queue) arrived(tx *gorm.DB, now time.Time, who string, taskID int64, re
 
 // deliveredRow is a row of sqlDeliveryOf.
 type deliveredRow struct {
-	inboxID  int64
-	requeued bool // by an operator
-	status   tasks.DeliveryStatus
-	at       *time.Time
+	task     tasks.Task
+	delivery tasks.Delivery
 	arrival  tasks.ArrivalStatus
 }
 
 func (r *deliveredRow) into() []any {
-	return []any{&r.inboxID, &r.requeued, &r.status, &r.at, &r.arrival}
+	return []any{&r.task.InboxID, &r.task.CreatedAt, &r.task.QueuedAt, &r.delivery.Status, &r.delivery.DeliveredAt, &r.arrival}
 }
 
 // addArrivals adds to the deliveries of tasks what became of them.
