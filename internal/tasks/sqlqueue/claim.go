@@ -206,7 +206,7 @@ func (q *Queue) endLost(tx *gorm.DB, t tasks.Task, res tasks.Result, now time.Ti
 	if err := db.Run(tx, sqlEndLost, t.Status, cut(t.Reason), now, now, t.ID); err != nil {
 		return t, err
 	}
-	all, err := settle(tx, now, []settlement{{t.ID, res.Status, res.Deliveries}})
+	all, err := settle(tx, now, []*change{{receipt: tasks.Receipt{TaskID: t.ID}, target: res.Status, deliveries: res.Deliveries}})
 	if err != nil {
 		return t, err
 	}

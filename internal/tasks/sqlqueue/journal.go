@@ -95,11 +95,9 @@ func hold(tx *gorm.DB, now time.Time, batch []*change) (bool, error) {
 }
 
 func (q *Queue) settleAll(tx *gorm.DB, now time.Time, batch []*change) error {
-	settlements := make([]settlement, len(batch))
 	var ends []outbox.Occurrence
 	var live []int64 // whose claims have ended
-	for i, c := range batch {
-		settlements[i] = settlement{c.receipt.TaskID, c.target, c.deliveries}
+	for _, c := range batch {
 		switch {
 		case c.target.Ended():
 			ends = append(ends, outbox.Occurrence{Kind: outbox.Kind(c.target), TaskID: c.receipt.TaskID})
@@ -107,7 +105,7 @@ func (q *Queue) settleAll(tx *gorm.DB, now time.Time, batch []*change) error {
 			live = append(live, c.receipt.TaskID)
 		}
 	}
-	all, err := settle(tx, now, settlements)
+	all, err := settle(tx, now, batch)
 	if err == nil {
 		err = q.withdrawDisabled(tx, now, live)
 	}

@@ -246,13 +246,6 @@ func wake(tx *gorm.DB, now time.Time, waiting []deliveryRow, settled map[int64][
 	return nil
 }
 
-// settlement is what a change makes of a task and its deliveries.
-type settlement struct {
-	taskID     int64
-	as         tasks.Status // in progress when its claim has not ended
-	deliveries []tasks.Delivery
-}
-
 // settle updates the deliveries of tasks. Those whose claims have ended give up what they no longer
 // own, and make the tasks due that wait for what is settled. It returns all deliveries of these
 // tasks.
@@ -260,18 +253,19 @@ type settlement struct {
 // It gives up ownership before it changes the deliveries. Every transaction locks owners before
 // deliveries, so they do not deadlock. The waiting tasks are read last: by then no one else reads
 // the deliveries.
-func settle(tx *gorm.DB, now time.Time, settlements []settlement) (map[int64][]tasks.Delivery, error) {
+func settle(tx *gorm.DB, now time.Time, changes []*change) (map[int64][]tasks.Delivery, error) {
 	var ids []int64
 	var rows []deliveryRow
-	first, more, settled := map[int64][]string{}, map[int64][]string{}, map[int64][]string{}
-	for _, o := range settlements {
-		rows = append(rows, deliveryRows(o.taskID, o.deliveries, now)...)
-		if o.as != tasks.InProgress {
-			ids = append(ids, o.taskID)
-			first[o.taskID] = tasks.GivesUp(o.as, o.deliveries)
+	before, more, settled := map[int64][]string{}, map[int64][]string{}, map[int64][]string{}
+	for _, c := range changes {
+		id := c.receipt.TaskID
+		rows = append(rows, deliveryRows(id, c.deliveries, now)...)
+		if c.target != tasks.InProgress {
+			ids = append(ids, id)
+			before[id] = tasks.GivesUp(c.target, c.deliveries)
 		}
 	}
-	if err := giveUp(tx, first); err != nil {
+	if err := giveUp(tx, before); err != nil {
 		return nil, err
 	}
 	if err := upsert(tx, rows); err != nil || len(ids) == 0 {
@@ -281,15 +275,16 @@ func settle(tx *gorm.DB, now time.Time, settlements []settlement) (map[int64][]t
 	if err != nil {
 		return nil, err
 	}
-	for _, o := range settlements {
-		if o.as == tasks.InProgress {
+	for _, c := range changes {
+		if c.target == tasks.InProgress {
 			continue
 		}
-		gone := tasks.GivesUp(o.as, all[o.taskID])
-		if len(gone) > len(first[o.taskID]) {
-			more[o.taskID] = gone
+		id := c.receipt.TaskID
+		gone := tasks.GivesUp(c.target, all[id])
+		if len(gone) > len(before[id]) {
+			more[id] = gone
 		}
-		settled[o.taskID] = append(gone, tasks.Settles(o.as, all[o.taskID])...)
+		settled[id] = append(gone, tasks.Settles(c.target, all[id])...)
 	}
 	if err := giveUp(tx, more); err != nil {
 		return nil, err
