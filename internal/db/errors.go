@@ -12,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-	mysqldriver "github.com/go-sql-driver/mysql"
-	modernc "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"postrider/internal/secret"
@@ -137,8 +135,7 @@ func (db *DB) explained(err error) error {
 	if classify(err) == permanent {
 		fix = cmp.Or(fixFile(err), fixServer(err))
 	}
-	var e *modernc.Error
-	if errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_READONLY {
+	if sqliteError(err) == sqlite3.SQLITE_READONLY {
 		fix = fixSQLite(db.where, err)
 	}
 	if fix == "" {
@@ -219,14 +216,11 @@ func fileWritable(path string) error {
 
 // fixFile is what to do about a damaged file or disk; empty for other errors.
 func fixFile(err error) string {
-	var e *modernc.Error
-	if errors.As(err, &e) {
-		switch e.Code() & 0xff {
-		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-			return "the file is damaged or not a database: restore it from a copy, or set database.path to another file"
-		case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL:
-			return "check whether its disk is full or failing (df); nothing that was committed is lost"
-		}
+	switch sqliteError(err) {
+	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
+		return "the file is damaged or not a database: restore it from a copy, or set database.path to another file"
+	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL:
+		return "check whether its disk is full or failing (df); nothing that was committed is lost"
 	}
 	return ""
 }
@@ -248,7 +242,7 @@ func fixMySQL(err error) string {
 	if fix := fixServer(err); fix != "" {
 		return fix
 	}
-	if errors.As(err, new(*mysqldriver.MySQLError)) {
+	if serverError(err) != 0 {
 		return "see the server's message"
 	}
 	return "check that the server is up and that host and port in database.dsn are right"
@@ -259,35 +253,32 @@ const fixRights = "grant the user of database.dsn all privileges on that databas
 
 // fixServer is what to do about an error of the server; empty when it is not known.
 func fixServer(err error) string {
-	var e *mysqldriver.MySQLError
-	if errors.As(err, &e) {
-		switch e.Number {
-		case 1045, 1698: // access denied
-			return "check the user and the password in database.dsn"
-		case 1044: // access denied to the database
-			return fixRights
-		case 1142, 1143: // access denied to a table, or to a column of it
-			return "see `postrider check` for the missing GRANT"
-		case 1049: // unknown database
-			return "create the database (CREATE DATABASE ... CHARACTER SET utf8mb4), or correct its name in database.dsn"
-		case 1146: // no such table
-			return "the schema is not complete: restore the backup; without one, run `postrider migrate` in an empty database, " +
-				"where each inbox begins at its --start again"
-		case 1130: // host not allowed
-			return "allow this host's address for the user of database.dsn on the server"
-		case 1040, 1203:
-			return "raise the server's max_connections, or try again later"
-		case 1226: // max_user_connections, or a limit of an hour
-			return "raise this limit of the user of database.dsn on the server, or try again later"
-		case 2003, 9001:
-			return "the proxy of database.dsn reaches no server: check that the server behind it is up"
-		case 1665:
-			return "set the server's binlog_format to ROW or MIXED"
-		case 3159: // require_secure_transport
-			return "set database.tls to verify, require or a file"
-		case 3032:
-			return "the server is in offline_mode: end that, or let database.dsn lead to the primary"
-		}
+	switch serverError(err) {
+	case 1045, 1698: // access denied
+		return "check the user and the password in database.dsn"
+	case 1044: // access denied to the database
+		return fixRights
+	case 1142, 1143: // access denied to a table, or to a column of it
+		return "see `postrider check` for the missing GRANT"
+	case 1049: // unknown database
+		return "create the database (CREATE DATABASE ... CHARACTER SET utf8mb4), or correct its name in database.dsn"
+	case 1146: // no such table
+		return "the schema is not complete: restore the backup; without one, run `postrider migrate` in an empty database, " +
+			"where each inbox begins at its --start again"
+	case 1130: // host not allowed
+		return "allow this host's address for the user of database.dsn on the server"
+	case 1040, 1203:
+		return "raise the server's max_connections, or try again later"
+	case 1226: // max_user_connections, or a limit of an hour
+		return "raise this limit of the user of database.dsn on the server, or try again later"
+	case 2003, 9001:
+		return "the proxy of database.dsn reaches no server: check that the server behind it is up"
+	case 1665:
+		return "set the server's binlog_format to ROW or MIXED"
+	case 3159: // require_secure_transport
+		return "set database.tls to verify, require or a file"
+	case 3032:
+		return "the server is in offline_mode: end that, or let database.dsn lead to the primary"
 	}
 	return ""
 }

@@ -11,7 +11,6 @@ import (
 	"path"
 	"time"
 
-	mysqldriver "github.com/go-sql-driver/mysql"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
 	"github.com/pressly/goose/v3/lock"
@@ -160,8 +159,7 @@ func (m migrator) current(ctx context.Context, pool *sql.DB) (int64, error) {
 
 func (m migrator) hasTable(ctx context.Context, conn database.DBTxConn, name string) (exists bool, err error) {
 	err = conn.QueryRowContext(ctx, fmt.Sprintf(m.exists, name)).Scan(&exists)
-	var refused *mysqldriver.MySQLError
-	if errors.As(err, &refused) && refused.Number == 1146 { // no such table
+	if serverError(err) == 1146 { // no such table
 		return false, nil
 	}
 	return exists, err
@@ -225,9 +223,8 @@ func lockTable(ctx context.Context, pool *sql.DB) (func() error, error) {
 		lock.WithTableUnlockTimeout(500*time.Millisecond, 20),
 		// The locker has no error value for "held by another".
 		lock.WithTableRetryPolicy(func(err error) bool {
-			var refused *mysqldriver.MySQLError
 			kind := classify(err)
-			return !errors.As(err, &refused) || kind == contention || kind == outage
+			return serverError(err) == 0 || kind == contention || kind == outage
 		}),
 		lock.WithTableLogger(slog.New(slog.DiscardHandler)),
 	)

@@ -229,8 +229,7 @@ func (c *connector) prepare(ctx context.Context, conn driver.ExecerContext) erro
 		return err
 	}
 	_, err := conn.ExecContext(ctx, sqlSyncWait, nil)
-	var refused *mysqldriver.MySQLError
-	if errors.As(err, &refused) && refused.Number == 1193 { // unknown system variable
+	if serverError(err) == 1193 { // unknown system variable
 		c.withoutWsrep.Store(true)
 		return nil
 	}

@@ -7,8 +7,6 @@ import (
 	"hash/maphash"
 	"maps"
 	"slices"
-
-	mysqldriver "github.com/go-sql-driver/mysql"
 )
 
 // preparing opens connections that prepare what they run again: for a short statement, databases
@@ -97,9 +95,8 @@ func (c *preparedConn) take(ctx context.Context, query string) (preparedStmt, er
 // prepare returns nil when the server has no room for one more statement.
 func (c *preparedConn) prepare(ctx context.Context, query string) (preparedStmt, error) {
 	s, err := c.PrepareContext(ctx, query)
-	var refused *mysqldriver.MySQLError
 	switch {
-	case errors.As(err, &refused) && refused.Number == 1461: // max_prepared_stmt_count
+	case serverError(err) == 1461: // max_prepared_stmt_count
 		return nil, nil
 	case err != nil:
 		return nil, err

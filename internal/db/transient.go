@@ -74,34 +74,38 @@ var troubles = map[trouble][]uint16{
 
 // classify is the one place that decides which errors are worth another try.
 func classify(err error) trouble {
-	var mysqlErr *mysqldriver.MySQLError
-	if errors.As(err, &mysqlErr) {
+	if number := serverError(err); number != 0 {
 		for kind, numbers := range troubles {
-			if slices.Contains(numbers, mysqlErr.Number) {
+			if slices.Contains(numbers, number) {
 				return kind
 			}
 		}
 		return permanent
 	}
-	var sqliteErr *modernc.Error
-	if errors.As(err, &sqliteErr) {
-		switch sqliteErr.Code() & 0xff { // the extended code carries the reason above the low byte
-		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-			return unwritable
-		}
-		return permanent
-	}
-	if lostConnection(err) {
+	switch code := sqliteError(err); {
+	case code == sqlite3.SQLITE_BUSY, code == sqlite3.SQLITE_LOCKED:
+		return unwritable
+	case code == 0 && lostConnection(err):
 		return outage
 	}
 	return permanent
 }
 
-// isLockTimeout reports a lock wait timeout. A Galera node that is cut off answers a SELECT without
-// a table like that, because it cannot wait for the others.
-func isLockTimeout(err error) bool {
-	var e *mysqldriver.MySQLError
-	return errors.As(err, &e) && e.Number == 1205
+// serverError is the number of an error that MySQL or MariaDB answered with; 0 for other errors.
+func serverError(err error) uint16 {
+	if e, ok := errors.AsType[*mysqldriver.MySQLError](err); ok {
+		return e.Number
+	}
+	return 0
+}
+
+// sqliteError is the code of an error of SQLite, without the reason that the extended code has
+// above the low byte; 0 for other errors.
+func sqliteError(err error) int {
+	if e, ok := errors.AsType[*modernc.Error](err); ok {
+		return e.Code() & 0xff
+	}
+	return 0
 }
 
 // Transient reports whether the same transaction, run again, may succeed without help.

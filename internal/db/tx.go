@@ -112,8 +112,8 @@ func (db *DB) retry(ctx context.Context, writes bool, op func() error) error {
 			if time.Since(start)+pause > db.retryFor {
 				return fmt.Errorf("%s database %s: tried for %s: %w; %s", db.dialect, db.where, db.retryFor, err, db.fix(err))
 			}
-			if isLockTimeout(err) {
-				db.otherServer()
+			if serverError(err) == 1205 {
+				db.otherServer() // a Galera node that is cut off answers like that: it cannot wait for the others
 			}
 			err = db.pause(ctx, pause, nil, err)
 		} else {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	mysqldriver "github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
 )
 
@@ -122,8 +121,8 @@ func firstColumn(tx *gorm.DB, table string) (string, error) {
 
 // isDenied reports the errors 1142 and 1143: no right to the table, or to a column of it.
 func isDenied(err error) bool {
-	var e *mysqldriver.MySQLError
-	return errors.As(err, &e) && (e.Number == 1142 || e.Number == 1143)
+	number := serverError(err)
+	return number == 1142 || number == 1143
 }
 
 // withGrant completes the error by what the server knows of the user.
