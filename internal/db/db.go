@@ -6,8 +6,8 @@
 // is set here, whatever the user's DSN says.
 //
 // Open refuses a schema that this binary does not know (*SchemaError) and a database that does not
-// answer (*UnreachableError); both errors name the fix and never a password. SQLite migrates itself
-// in Open, MySQL is migrated only by Migrate, because other hosts may still run an older binary.
+// answer; both errors name the fix and never a password. SQLite migrates itself in Open, MySQL is
+// migrated only by Migrate, because other hosts may still run an older binary.
 //
 // Tx and View run their function again from the start after a deadlock, a lock timeout, a busy file
 // or a lost connection. If the connection is lost in COMMIT, it is unknown whether the commit
@@ -99,7 +99,7 @@ func WithPool(wrap func(gorm.ConnPool) gorm.ConnPool) Option { return func(db *D
 // Open connects and makes sure that the schema is the one this binary knows: an SQLite file that is
 // not there is created, an older one is migrated, any other difference is a *SchemaError. So is an
 // SQLite file that has no table of ours: starting again in a file that lost its content would
-// forward all mail again. A database that does not answer is an *UnreachableError.
+// forward all mail again.
 func Open(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 	if cfg.Driver == SQLite && cfg.Path != "" {
 		if err := createSQLite(ctx, cfg, opts); err != nil {

@@ -17,22 +17,6 @@ import (
 	"postrider/internal/secret"
 )
 
-// UnreachableError is a database that could not be opened.
-type UnreachableError struct {
-	Driver string // SQLite or MySQL
-	Where  string // the file, or host:port/database
-	Fix    string // what to do about it
-	Err    error
-}
-
-// Error names the database, the reason and the fix.
-func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("cannot open the %s database %s: %v; %s", e.Driver, e.Where, e.Err, e.Fix)
-}
-
-// Unwrap returns the reason.
-func (e *UnreachableError) Unwrap() error { return e.Err }
-
 // MissingError is an SQLite file that is not there.
 type MissingError struct {
 	Path string
@@ -76,7 +60,7 @@ func (db *DB) unavailable(err error) error {
 
 // SchemaError is a schema that is not the one this binary knows.
 type SchemaError struct {
-	Driver, Where   string // as in UnreachableError
+	Driver, Where   string // as in UnavailableError
 	Current, Latest int64  // the database's version, and the binary's
 }
 
@@ -118,7 +102,11 @@ func (db *DB) unreachable(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("open the %s database %s: %w", db.dialect, db.where, err)
 	}
-	return &UnreachableError{Driver: db.dialect, Where: db.where, Fix: db.fix(err), Err: err}
+	return cannotOpen(db.dialect, db.where, err, db.fix(err))
+}
+
+func cannotOpen(driver, where string, err error, fix string) error {
+	return fmt.Errorf("cannot open the %s database %s: %w; %s", driver, where, err, fix)
 }
 
 func (db *DB) fix(err error) string {
@@ -196,7 +184,7 @@ func holdsOnly(path string) bool {
 	})
 }
 
-// FileWritable returns an *UnreachableError if this user cannot write the SQLite file.
+// FileWritable returns an error if this user cannot write the SQLite file.
 func (db *DB) FileWritable() error {
 	if db.dialect != SQLite {
 		return nil
@@ -208,7 +196,7 @@ func fileWritable(path string) error {
 	for _, end := range []string{"", "-wal", "-shm"} {
 		if err := mayWrite(path + end); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("this user cannot write %s: %w", path+end, err)
-			return &UnreachableError{Driver: SQLite, Where: path, Fix: fixSQLite(path, err), Err: err}
+			return cannotOpen(SQLite, path, err, fixSQLite(path, err))
 		}
 	}
 	return nil

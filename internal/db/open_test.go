@@ -138,10 +138,8 @@ func TestOpenServerErrors(t *testing.T) {
 			"unknown database": {"/test", "/missing", "CREATE DATABASE"},
 		} {
 			_, err := Open(testContext(t), Config{Driver: MySQL, DSN: strings.Replace(cfg.DSN, tt.old, tt.new, 1)})
-			var unreachable *UnreachableError
-			if !errors.As(err, &unreachable) || !strings.Contains(unreachable.Fix, tt.want) {
-				t.Errorf("%s: got %v, want an UnreachableError that says %q", name, err, tt.want)
-			} else if strings.Contains(err.Error(), "s3cret") {
+			wantText(t, err, "cannot open the mysql database", tt.want)
+			if strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("%s: the error contains the password: %v", name, err)
 			}
 		}

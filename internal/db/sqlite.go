@@ -44,7 +44,7 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 		return nil, db.unreachable(err)
 	}
 	if is.IsDir() {
-		return nil, &UnreachableError{Driver: SQLite, Where: path, Fix: "name the file in it", Err: errors.New("database.path is a directory")}
+		return nil, cannotOpen(SQLite, path, errors.New("database.path is a directory"), "name the file in it")
 	}
 	file := sqliteFile{abs, is}
 	db.file = &file
@@ -165,7 +165,7 @@ func createSQLite(ctx context.Context, cfg Config, opts []Option) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	return &UnreachableError{Driver: SQLite, Where: cfg.Path, Fix: fixSQLite(cfg.Path, err), Err: err}
+	return cannotOpen(SQLite, cfg.Path, err, fixSQLite(cfg.Path, err))
 }
 
 func createUnderLock(ctx context.Context, cfg Config, opts []Option) error {
