@@ -74,7 +74,7 @@ func newSite(t *testing.T, rules []route.Rule) *site {
 		Dial: func(ctx context.Context, in inbox.Inbox) (Source, error) { return s.servers[in.Address].dial(ctx) },
 	}
 	for _, addr := range []string{boxA, boxB} {
-		s.boxes.add(t, addr)
+		s.boxes.add(addr)
 		s.servers[addr] = newFakeServer(t)
 	}
 	t.Cleanup(s.checkNothingLeft)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"postrider/internal/inbox"
@@ -137,11 +136,9 @@ type fakeInboxes struct {
 	finished   []string        // how the scans ended
 }
 
-func (f *fakeInboxes) add(t *testing.T, addr string) {
-	t.Helper()
+func (f *fakeInboxes) add(addr string) {
 	id := f.queue.AddInbox(addr)
-	folder, err := f.queue.AddFolder(id, "INBOX", 7)
-	check(t, err)
+	folder := f.queue.AddFolder(id, "INBOX", 7)
 	now := time.Now()
 	f.rows = append(f.rows, inbox.Inbox{
 		ID: id, Address: addr, Host: strings.ToLower(addr), Start: inbox.StartAll, Active: true,
@@ -163,24 +160,21 @@ func (f *fakeInboxes) Get(_ context.Context, address string) (inbox.Inbox, error
 	defer f.mu.Unlock()
 	for _, in := range f.rows {
 		if in.Address == address {
-			return f.fresh(in)
+			return f.fresh(in), nil
 		}
 	}
 	return inbox.Inbox{}, &inbox.NotFoundError{Address: address}
 }
 
 // fresh is an inbox with the cursors of the queue.
-func (f *fakeInboxes) fresh(in inbox.Inbox) (inbox.Inbox, error) {
+func (f *fakeInboxes) fresh(in inbox.Inbox) inbox.Inbox {
 	in.Folders = slices.Clone(in.Folders)
 	for i := range in.Folders {
 		row := &in.Folders[i]
-		seen, noted, err := f.queue.Cursor(row.ID)
-		if err != nil {
-			return in, err
-		}
+		seen, noted := f.queue.Cursor(row.ID)
 		row.LastSeenUID, row.BaselineUID = max(row.LastSeenUID, seen), max(row.BaselineUID, noted)
 	}
-	return in, nil
+	return in
 }
 
 func (f *fakeInboxes) AcquireScan(_ context.Context, id int64, _ string, _ time.Duration) (inbox.Lease, *inbox.Busy, error) {
@@ -192,21 +186,16 @@ func (f *fakeInboxes) AcquireScan(_ context.Context, id int64, _ string, _ time.
 	if f.tokens == nil {
 		f.tokens = map[int64]int64{}
 	}
-	token, err := f.queue.TakeOver(id)
-	if err != nil {
-		return inbox.Lease{}, nil, err
-	}
-	f.tokens[id] = token
+	f.tokens[id] = f.queue.TakeOver(id)
 	i := slices.IndexFunc(f.rows, func(in inbox.Inbox) bool { return in.ID == id })
-	in, err := f.fresh(f.rows[i])
-	return inbox.Lease{Inbox: in, Token: token}, nil, err
+	return inbox.Lease{Inbox: f.fresh(f.rows[i]), Token: f.tokens[id]}, nil, nil
 }
 
 // takeOver lets another run take the scan of an inbox over.
 func (f *fakeInboxes) takeOver(id int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.tokens[id], _ = f.queue.TakeOver(id)
+	f.tokens[id] = f.queue.TakeOver(id)
 }
 
 func (f *fakeInboxes) held(by inbox.Scan) error {
@@ -238,7 +227,8 @@ func (f *fakeInboxes) Initialize(_ context.Context, by inbox.Scan, folderID, epo
 		now := time.Now()
 		row.UIDValidity, row.Reconciled, row.StartUID, row.LastSeenUID = epoch, epoch, startUID, startUID
 		row.InitializedAt = &now
-		return f.queue.SetEpoch(folderID, epoch)
+		f.queue.SetEpoch(folderID, epoch)
+		return nil
 	})
 }
 
@@ -248,7 +238,8 @@ func (f *fakeInboxes) ResetEpoch(_ context.Context, by inbox.Scan, folderID, old
 			return inbox.ErrCursorMoved
 		}
 		row.UIDValidity, row.LastSeenUID, row.StartUID, row.BaselineUID = newEpoch, 0, 0, 0
-		return f.queue.SetEpoch(folderID, newEpoch)
+		f.queue.SetEpoch(folderID, newEpoch)
+		return nil
 	})
 }
 

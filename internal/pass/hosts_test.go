@@ -21,7 +21,7 @@ func (s *site) addAt(host string, n int) (addrs []string) {
 	s.t.Helper()
 	for i := range n {
 		addr := fmt.Sprintf("box%d@%s", i, host)
-		s.boxes.add(s.t, addr)
+		s.boxes.add(addr)
 		s.boxes.rows[len(s.boxes.rows)-1].Host = host
 		s.servers[addr] = newFakeServer(s.t)
 		addrs = append(addrs, addr)

@@ -163,9 +163,7 @@ func TestScanOfAFolderThatCannotBeSelected(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {
 				s.put("one")
 				in := &s.boxes.rows[0]
-				id, err := s.queue.AddFolder(in.ID, "Gone", 0)
-				check(t, err)
-				gone := inbox.Folder{ID: id, InboxID: in.ID, Name: "Gone", Active: true}
+				gone := inbox.Folder{ID: s.queue.AddFolder(in.ID, "Gone", 0), InboxID: in.ID, Name: "Gone", Active: true}
 				in.Folders = append([]inbox.Folder{gone}, in.Folders...)
 				s.servers[boxA].missing = why
 				s.wantError(s.run().Inboxes[0], why.Err.Error())

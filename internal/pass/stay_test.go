@@ -173,10 +173,8 @@ func TestAwaitPolls(t *testing.T) {
 func (s *site) addFolder(name string) {
 	s.t.Helper()
 	in := &s.boxes.rows[0]
-	id, err := s.queue.AddFolder(in.ID, name, 7)
-	check(s.t, err)
 	row := in.Folders[0]
-	row.ID, row.Name = id, name
+	row.ID, row.Name = s.queue.AddFolder(in.ID, name, 7), name
 	in.Folders = append(in.Folders, row)
 	s.servers[boxA].folders[name] = &fakeFolder{validity: 7, next: 1, mail: map[uint32][]byte{}}
 }

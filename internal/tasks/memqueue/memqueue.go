@@ -1,15 +1,12 @@
-// Package memqueue is the queue of package tasks in the memory of one process: for tests, demos and
-// embedding, and as the model that the other queues are compared with.
+// Package memqueue is the queue of package tasks in memory: for tests, and as the model that the
+// other queues are compared with. It implements the whole contract under one mutex.
 //
-// It implements the whole contract under one mutex. Everything is lost when the process ends: the
-// next process would forward the same messages again.
-//
-// Its inboxes and folders are its own; the functions that make them stand in for package inbox. The
-// clock is the caller's. No call blocks, and only Receive checks its context.
+// Its inboxes and folders are its own. The functions that make and change them stand in for package
+// inbox, and panic for those that are not there. The clock is the caller's. No call blocks, and
+// only Receive checks its context.
 package memqueue
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -78,70 +75,45 @@ func (q *Queue) AddInbox(address string) int64 {
 }
 
 // AddFolder makes a folder of an inbox, with its cursor at 0.
-func (q *Queue) AddFolder(inboxID int64, name string, epoch int64) (int64, error) {
+func (q *Queue) AddFolder(inboxID int64, name string, epoch int64) int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.inboxes[inboxID] == nil {
-		return 0, fmt.Errorf("add folder %s: there is no inbox %d", name, inboxID)
-	}
 	q.ids++
 	q.folders[q.ids] = &folder{inboxID: inboxID, name: name, epoch: epoch}
-	return q.ids, nil
+	return q.ids
 }
 
 // SetEpoch begins a new epoch in a folder, with its cursor at 0.
-func (q *Queue) SetEpoch(folderID, epoch int64) error {
+func (q *Queue) SetEpoch(folderID, epoch int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	f, err := q.folder(folderID)
-	if err == nil {
-		f.epoch, f.lastSeen, f.baseline = epoch, 0, 0
-	}
-	return err
+	f := q.folders[folderID]
+	f.epoch, f.lastSeen, f.baseline = epoch, 0, 0
 }
 
 // Cursor returns up to which UID messages of a folder are registered, and up to which those from
 // before the start are noted.
-func (q *Queue) Cursor(folderID int64) (lastSeen, baseline uint32, err error) {
+func (q *Queue) Cursor(folderID int64) (lastSeen, baseline uint32) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	f, err := q.folder(folderID)
-	if err != nil {
-		return 0, 0, err
-	}
-	return f.lastSeen, f.baseline, nil
-}
-
-func (q *Queue) folder(id int64) (*folder, error) {
-	if f := q.folders[id]; f != nil {
-		return f, nil
-	}
-	return nil, fmt.Errorf("there is no folder %d", id)
+	f := q.folders[folderID]
+	return f.lastSeen, f.baseline
 }
 
 // TakeOver gives the scan of an inbox to the caller: pages with an older token are refused from now
 // on.
-func (q *Queue) TakeOver(inboxID int64) (token int64, err error) {
+func (q *Queue) TakeOver(inboxID int64) (token int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	in := q.inboxes[inboxID]
-	if in == nil {
-		return 0, fmt.Errorf("there is no inbox %d", inboxID)
-	}
-	in.scanToken++
-	return in.scanToken, nil
+	q.inboxes[inboxID].scanToken++
+	return q.inboxes[inboxID].scanToken
 }
 
 // Enable makes an inbox active again.
-func (q *Queue) Enable(inboxID int64) error {
+func (q *Queue) Enable(inboxID int64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	in := q.inboxes[inboxID]
-	if in == nil {
-		return fmt.Errorf("there is no inbox %d", inboxID)
-	}
-	in.active = true
-	return nil
+	q.inboxes[inboxID].active = true
 }
 
 // now is the time as a database would keep it.
