@@ -262,7 +262,7 @@ func (q *Queue) Extend(ctx context.Context, lease time.Duration, receipts []task
 	}
 	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		args := touched(now, now.Add(lease).UnixMicro(), ids, tokens)
-		if err := db.Run(tx, sqlExtend+underReceipts, args...); err != nil {
+		if err := db.Run(tx, sqlExtend, args...); err != nil {
 			return err
 		}
 		return tx.Raw(sqlHeld, ids, tokens).Scan(&held).Error

@@ -19,8 +19,8 @@ type change struct {
 	offered    bool         // its claim may not be made yet
 	target     tasks.Status // where the task stands then; its claim has ended unless it is in progress
 	deliveries []tasks.Delivery
-	// row updates the task, up to the condition that its receipt is good. Changes with the same
-	// statement share it.
+	// row updates the task if its receipt is good: the statement's last arguments, which hold adds,
+	// are ids and tokens. Changes that are equal otherwise share it.
 	row func(now time.Time) (update string, args []any)
 	// also is what else belongs to the transaction, nil when nothing does. all are the deliveries
 	// of a task whose claim has ended.
@@ -38,8 +38,7 @@ func (q *Queue) commit(ctx context.Context, batch []*change) []error {
 
 // together commits changes in one transaction.
 func (q *Queue) together(ctx context.Context, batch []*change) error {
-	first := batch[0]
-	return q.underReceipt(ctx, first.receipt, first.target, first.offered, func(tx *gorm.DB, now time.Time) (bool, error) {
+	return q.underReceipt(ctx, batch[0], func(tx *gorm.DB, now time.Time) (bool, error) {
 		held, err := hold(tx, now, batch)
 		switch {
 		case err != nil:
@@ -63,11 +62,11 @@ type statement struct {
 
 // run reports whether all the receipts were good.
 func (s *statement) run(tx *gorm.DB) (bool, error) {
-	update, args := s.update+underReceipts, append(s.args, s.ids, s.tokens)
-	if s.update == sqlClaimSending {
-		update, args = s.update+neverClaimed, append(s.args, s.ids)
+	args := append(s.args, s.ids)
+	if s.update != sqlClaimSending {
+		args = append(args, s.tokens)
 	}
-	matched, err := db.Exec(tx, update, args...)
+	matched, err := db.Exec(tx, s.update, args...)
 	return matched == int64(len(s.ids)), err
 }
 
@@ -126,17 +125,17 @@ func (q *Queue) settleAll(tx *gorm.DB, now time.Time, batch []*change) error {
 	return nil
 }
 
-// underReceipt runs change, which reports whether the receipt is good. Otherwise the lease was
-// lost, unless the task stands in target by this very receipt: then an earlier try was committed
-// and the answer lost. That somebody else has a task that was only offered is no conflict.
-func (q *Queue) underReceipt(ctx context.Context, r tasks.Receipt, target tasks.Status, offered bool,
-	change func(*gorm.DB, time.Time) (held bool, _ error),
-) error {
+// underReceipt runs do, which reports whether the receipt of the change is good. Otherwise the
+// lease was lost, unless the task stands in the target by this very receipt: then an earlier try
+// was committed and the answer lost. That somebody else has a task that was only offered is no
+// conflict.
+func (q *Queue) underReceipt(ctx context.Context, c *change, do func(*gorm.DB, time.Time) (held bool, _ error)) error {
+	r := c.receipt
 	var stale error
 	// AboutNow will do: nothing here depends on whether a lease has run out.
 	err := q.db.ChangeBy(ctx, q.db.AboutNow, func(tx *gorm.DB, now time.Time) error {
 		stale = nil
-		held, err := change(tx, now)
+		held, err := do(tx, now)
 		if err != nil || held {
 			return err
 		}
@@ -144,20 +143,20 @@ func (q *Queue) underReceipt(ctx context.Context, r tasks.Receipt, target tasks.
 		if err != nil {
 			return err
 		}
-		if r.Token != "" && is.Receipt == r.Token && is.Status == target {
+		if r.Token != "" && is.Receipt == r.Token && is.Status == c.target {
 			return nil
 		}
 		if is.Receipt == r.Token && is.Status == tasks.InProgress {
 			stale = tasks.ErrMoved
 			return nil
 		}
-		if offered {
+		if c.offered {
 			stale = tasks.ErrTaken
 			return nil
 		}
 		why := is.stale()
 		stale = fmt.Errorf("%w: %s", tasks.ErrLeaseLost, why)
-		return event(tx, now, r.TaskID, r.Worker, "conflict", tasks.Conflict(target, why))
+		return event(tx, now, r.TaskID, r.Worker, "conflict", tasks.Conflict(c.target, why))
 	})
 	if err != nil {
 		return err

@@ -107,19 +107,18 @@ UPDATE monitored_emails_tasks SET status = ?, skip_reason = '', lost_leases = lo
 WHERE id = ?`
 )
 
-// Processing, by primary key. A statement that ends in WHERE or AND is completed by underReceipts;
-// sqlClaimSending, whose claim is not recorded yet, by neverClaimed. It changes the row even if the
-// values are equal: on Galera only changed rows conflict.
+// Processing, by primary key. Each change changes the row even if the values are equal: on Galera
+// only changed rows conflict.
 const (
 	underReceipts = ` id IN ? AND receipt IN ? AND status = 'in_progress'`
 
-	sqlHold = `UPDATE monitored_emails_tasks SET ` + touch + ` WHERE`
+	sqlHold = `UPDATE monitored_emails_tasks SET ` + touch + ` WHERE` + underReceipts
 
-	sqlExtend = `UPDATE monitored_emails_tasks SET ` + touch + `, visible_at = ? WHERE`
+	sqlExtend = `UPDATE monitored_emails_tasks SET ` + touch + `, visible_at = ? WHERE` + underReceipts
 
 	sqlHeld = `SELECT id FROM monitored_emails_tasks WHERE` + underReceipts
 
-	sqlSending = `UPDATE monitored_emails_tasks SET ` + touch + `, mode = ?, mode_reason = ? WHERE`
+	sqlSending = `UPDATE monitored_emails_tasks SET ` + touch + `, mode = ?, mode_reason = ? WHERE` + underReceipts
 
 	// A claim that was only offered. Each claim, each disabling of the inbox and each operator
 	// leaves a receipt, another status or another revision behind.
@@ -127,19 +126,18 @@ const (
 UPDATE monitored_emails_tasks SET
   status = 'in_progress', attempt_count = attempt_count + 1, visible_at = ?, receipt = CONCAT(?, '-', id), worker = ?,
   updated_at = ?, mode = ?, mode_reason = ?
-WHERE revision = ? AND`
+WHERE revision = ? AND id IN ? AND receipt = '' AND status = 'received'`
 
-	neverClaimed = ` id IN ? AND receipt = '' AND status = 'received'`
-
-	sqlFinish = `
+	setFinished = `
 UPDATE monitored_emails_tasks SET status = ?, skip_reason = ?, visible_at = ?, error_message = ?, updated_at = ?,
   finished_at = ? WHERE`
 
-	sqlFinishAt = sqlFinish + ` uid_validity = ? AND uid = ? AND`
+	sqlFinish   = setFinished + underReceipts
+	sqlFinishAt = setFinished + ` uid_validity = ? AND uid = ? AND` + underReceipts
 
 	sqlRelease = `
 UPDATE monitored_emails_tasks SET status = 'received', attempt_count = attempt_count - 1, visible_at = ?,
-  error_message = ?, updated_at = ? WHERE`
+  error_message = ?, updated_at = ? WHERE` + underReceipts
 
 	sqlPostpone = `UPDATE monitored_emails_tasks SET visible_at = ? WHERE id = ?`
 

@@ -13,8 +13,8 @@ import (
 
 // Reserve implements tasks.Queue.
 func (q *Queue) Reserve(ctx context.Context, r tasks.Receipt, res tasks.Reservation) (ds []tasks.Delivery, _ error) {
-	err := q.underReceipt(ctx, r, tasks.InProgress, false, func(tx *gorm.DB, now time.Time) (bool, error) {
-		held, err := update(tx, sqlHold+underReceipts, touched(now, []int64{r.TaskID}, []string{r.Token})...)
+	err := q.underReceipt(ctx, &change{receipt: r, target: tasks.InProgress}, func(tx *gorm.DB, now time.Time) (bool, error) {
+		held, err := update(tx, sqlHold, touched(now, []int64{r.TaskID}, []string{r.Token})...)
 		if err != nil || !held {
 			return false, err
 		}
