@@ -57,14 +57,9 @@ func (s Search) Matches(t Task) bool {
 	return (len(s.Statuses) == 0 || slices.Contains(s.Statuses, t.Status)) && (!s.Bounced || t.HasBounced()) &&
 		(s.Inboxes == nil || slices.Contains(s.Inboxes, t.InboxID)) &&
 		(s.Since.IsZero() || !t.CreatedAt.Before(s.Since)) && (s.Until.IsZero() || t.CreatedAt.Before(s.Until)) &&
-		text.Contains(t.Identity.Sender, s.Sender) && text.Contains(t.Identity.Subject, s.Subject) && text.Contains(t.Identity.MessageID, s.MessageID) &&
-		(s.Recipient == "" || s.hasRecipient(t, s.Recipient)) &&
+		Filter{Sender: s.Sender, Recipient: s.Recipient, Subject: s.Subject, MessageID: s.MessageID}.Matches(t) &&
 		(s.Text == "" || text.Contains(t.Identity.Sender, s.Text) || text.Contains(t.Identity.Subject, s.Text) ||
-			text.Contains(t.Identity.MessageID, s.Text) || s.hasRecipient(t, s.Text))
-}
-
-func (Search) hasRecipient(t Task, part string) bool {
-	return slices.ContainsFunc(t.Deliveries, func(d Delivery) bool { return text.Contains(d.Recipient, part) })
+			text.Contains(t.Identity.MessageID, s.Text) || t.hasRecipient(s.Text))
 }
 
 // ByText reports whether texts have to be compared, and ByRecipient whether those of recipients.
