@@ -55,7 +55,8 @@ func (b *Book) byToken(ctx context.Context, r bounce.Report) ([]statement, strin
 		return nil, fmt.Sprintf("task %d: the delivery to %s, which it is about, is %s by now", t.ID, d.Recipient, d.Status), nil
 	}
 	fates := r.Fates
-	if own := filter(fates, func(f bounce.Fate) bool { return ref.Is(f.Original) || ref.Is(f.Recipient) }); len(own) > 0 {
+	others := func(f bounce.Fate) bool { return !ref.Is(f.Original) && !ref.Is(f.Recipient) }
+	if own := slices.DeleteFunc(slices.Clone(fates), others); len(own) > 0 {
 		fates = own // else the recipient is an alias, and they are about its members
 	}
 	var out []statement // the one that says most
@@ -186,13 +187,4 @@ func nothing(r bounce.Report) string {
 		return ""
 	}
 	return " (it says: " + strings.Join(parts, ", ") + ")"
-}
-
-func filter(all []bounce.Fate, keep func(bounce.Fate) bool) (out []bounce.Fate) {
-	for _, f := range all {
-		if keep(f) {
-			out = append(out, f)
-		}
-	}
-	return out
 }
