@@ -1,9 +1,11 @@
 package sqlqueue
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -51,8 +53,8 @@ func (q *Queue) List(ctx context.Context, f tasks.Filter, each func(tasks.Task) 
 	}
 }
 
-// portion is the query of one portion behind the task last: upwards, or downwards for a filter with
-// a limit.
+// portion is the query of one portion behind the task last, 0 for the first one: upwards, or
+// downwards for a filter with a limit.
 func (q *Queue) portion(f tasks.Filter, now time.Time, last int64, limit int) (sql string, args []any) {
 	var where []string
 	add := func(cond string, arg any) { where, args = append(where, cond), append(args, arg) }
@@ -90,20 +92,13 @@ func (q *Queue) portion(f tasks.Filter, now time.Time, last int64, limit int) (s
 	}
 	q.texts(f, add)
 	order := "t.id"
-	switch {
-	case f.Limit == 0:
-		add("t.id > ?", last)
-	case last != 0:
-		add("t.id < ?", last)
-	}
 	if f.Limit > 0 {
+		add("t.id < ?", cmp.Or(last, math.MaxInt64))
 		order = "t.id DESC"
+	} else {
+		add("t.id > ?", last)
 	}
-	sql = sqlTasks
-	if len(where) > 0 {
-		sql += "\nWHERE " + strings.Join(where, " AND ")
-	}
-	return fmt.Sprintf("%s\nORDER BY %s LIMIT %d", sql, order, limit), args
+	return fmt.Sprintf("%s\nWHERE %s\nORDER BY %s LIMIT %d", sqlTasks, strings.Join(where, " AND "), order, limit), args
 }
 
 // Get implements tasks.Queue.
