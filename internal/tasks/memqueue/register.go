@@ -181,7 +181,7 @@ func (q *Queue) add(page tasks.Page, e tasks.Entry, now time.Time) *task {
 	}
 	if decision != nil {
 		for _, n := range decision.Notes {
-			q.note(now, t.ID, "", n)
+			q.event(now, t.ID, "", n.Event, n.Detail)
 		}
 	}
 	return t

@@ -1,7 +1,6 @@
 package sqlqueue
 
 import (
-	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -165,10 +164,7 @@ func (b *batch) insertTasks(tx *gorm.DB) error {
 		if t.decision == nil {
 			continue
 		}
-		for i, n := range t.decision.Notes {
-			if slices.Index(t.decision.Notes, n) < i {
-				continue
-			}
+		for _, n := range t.decision.Notes {
 			if err := event(tx, b.now, t.ID, "", n.Event, n.Detail); err != nil {
 				return err
 			}

@@ -137,7 +137,7 @@ func testReserveKeeps(s *suite) {
 func testReserveNotes(s *suite) {
 	p := s.place()
 	e := s.msg(1, "m")
-	e.Decision.Notes = []tasks.Note{{Event: "left_out", Detail: eve}, {Event: "left_out", Detail: eve}}
+	e.Decision.Notes = []tasks.Note{{Event: "left_out", Detail: eve}}
 	p.register(e)
 	c := p.claimed(1, 1)[0]
 	for range 2 {
