@@ -35,11 +35,6 @@ func (r *arrivalRow) into() []any {
 	return []any{&r.TaskID, &r.Recipient, &r.InboxID, &a.Status, &a.Code, &a.Enhanced, &a.Reply, &a.Remote, &a.Target, &a.At, &r.ReportedAt}
 }
 
-func (r arrivalRow) values() []any {
-	a := r.Arrival
-	return []any{r.TaskID, r.Recipient, r.InboxID, a.Status, a.Code, a.Enhanced, a.Reply, a.Remote, a.Target, a.At, r.ReportedAt}
-}
-
 // errNoChange ends a transaction that would change nothing.
 var errNoChange = errors.New("nothing changes")
 
@@ -73,7 +68,7 @@ func (q *Queue) arrived(tx *gorm.DB, now time.Time, who string, taskID int64, re
 	}
 	a = a.Recorded(is.delivery.DeliveredAt, now)
 	row := arrivalRow{TaskID: taskID, Recipient: recipient, InboxID: is.task.InboxID, Arrival: a, ReportedAt: now}
-	if err := db.Upsert(tx, tableArrivals, arrivalKeys, arrivalColumns, [][]any{row.values()}); err != nil {
+	if err := db.Upsert(tx, tableArrivals, arrivalKeys, arrivalColumns, [][]any{row.into()}); err != nil {
 		return err
 	}
 	if err := event(tx, now, taskID, who, string(a.Status), a.Line(recipient)); err != nil || a.Status != tasks.Bounced {

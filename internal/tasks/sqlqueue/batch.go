@@ -145,7 +145,7 @@ func (b *batch) insertTasks(tx *gorm.DB) error {
 	for _, t := range b.tasks {
 		rows, uids = append(rows, newRow(t.Task)), append(uids, t.UID)
 	}
-	if err := insert(tx, tableTasks, taskColumns, rows); err != nil {
+	if err := db.Insert(tx, tableTasks, taskColumns, values(rows, (*taskRow).columns)); err != nil {
 		return err
 	}
 	ids, err := byUID(tx, sqlTaskIDs, b.page.FolderID, b.page.Epoch, uids)
@@ -170,7 +170,7 @@ func (b *batch) insertTasks(tx *gorm.DB) error {
 			}
 		}
 	}
-	return insert(tx, tableDeliveries, deliveryKeys+", "+deliveryColumns, ds)
+	return db.Insert(tx, tableDeliveries, deliveryKeys+", "+deliveryColumns, values(ds, (*deliveryRow).into))
 }
 
 // rename gives the tasks the ids that they have in the database, wherever they are named.
@@ -203,7 +203,7 @@ func (b *batch) enter(tx *gorm.DB, regs []tasks.Registration) error {
 			rows = append(rows, newSeen(b.page, p.Entry, regs[i].TaskID, p.PurgedAs))
 		}
 	}
-	if err := insert(tx, tableSeen, seenColumns, rows); err != nil {
+	if err := db.Insert(tx, tableSeen, seenColumns, values(rows, (*seenRow).columns)); err != nil {
 		return err
 	}
 	for i, p := range b.plan {

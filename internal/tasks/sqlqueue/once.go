@@ -148,7 +148,7 @@ func (o *owners) save(tx *gorm.DB) error {
 			return err
 		}
 	}
-	return insert(tx, tableOnce, onceColumns, o.taken)
+	return db.Insert(tx, tableOnce, onceColumns, values(o.taken, (*onceRow).into))
 }
 
 // progress is how far tasks got. It has no deleted tasks.

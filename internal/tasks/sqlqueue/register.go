@@ -139,7 +139,7 @@ func (q *Queue) Baseline(ctx context.Context, page tasks.Page) error {
 				rows = append(rows, newSeen(page, e, 0, ""))
 			}
 		}
-		return insert(tx, tableSeen, seenColumns, rows)
+		return db.Insert(tx, tableSeen, seenColumns, values(rows, (*seenRow).columns))
 	})
 	return wrap(err, "note what was in folder %d before the start", page.FolderID)
 }

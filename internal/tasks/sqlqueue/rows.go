@@ -205,8 +205,8 @@ func seconds(at time.Time) *int64 {
 	return &s
 }
 
-// The columns of the tables whose rows are read and written all the time, in the order of values
-// and into.
+// The columns of the tables whose rows are read and written all the time, in the order of the
+// fields that columns or into point to.
 const (
 	taskColumns = "inbox_id, folder_id, uid_validity, uid, message_id, fingerprint, is_read, subject, sender, email_date, size, " +
 		"revision, route, mode, mode_reason, priority, status, skip_reason, keep_reason, in_doubt, attempt_count, lost_leases, visible_at, " +
@@ -217,55 +217,36 @@ const (
 	seenColumns     = "folder_id, uid_validity, uid, inbox_id, task_id, fingerprint, received, size, purged_as"
 )
 
-func (r *taskRow) into() []any {
+func (r *taskRow) columns() []any {
 	return []any{
-		&r.ID, &r.InboxID, &r.FolderID, &r.UIDValidity, &r.UID, &r.MessageID, &r.Fingerprint, &r.IsRead, &r.Subject, &r.Sender,
+		&r.InboxID, &r.FolderID, &r.UIDValidity, &r.UID, &r.MessageID, &r.Fingerprint, &r.IsRead, &r.Subject, &r.Sender,
 		&r.EmailDate, &r.Size, &r.Revision, &r.Route, &r.Mode, &r.ModeReason, &r.Priority, &r.Status, &r.SkipReason, &r.KeepReason,
 		&r.InDoubt, &r.AttemptCount, &r.LostLeases, &r.VisibleAt, &r.Receipt, &r.Worker, &r.ErrorMessage, &r.CreatedAt, &r.QueuedAt, &r.UpdatedAt,
 		&r.FinishedAt,
 	}
 }
 
-// values are those of a row that has no id yet.
-func (r taskRow) values() []any {
-	return []any{
-		r.InboxID, r.FolderID, r.UIDValidity, r.UID, r.MessageID, r.Fingerprint, r.IsRead, r.Subject, r.Sender, r.EmailDate, r.Size,
-		r.Revision, r.Route, r.Mode, r.ModeReason, r.Priority, r.Status, r.SkipReason, r.KeepReason, r.InDoubt, r.AttemptCount, r.LostLeases,
-		r.VisibleAt, r.Receipt, r.Worker, r.ErrorMessage, r.CreatedAt, r.QueuedAt, r.UpdatedAt, r.FinishedAt,
-	}
-}
+func (r *taskRow) into() []any { return append([]any{&r.ID}, r.columns()...) }
 
 func (r *deliveryRow) into() []any {
 	return []any{&r.TaskID, &r.Recipient, &r.Status, &r.DuplicateOf, &r.Code, &r.Reply, &r.Attempts, &r.DeliveredAt}
 }
 
-func (r deliveryRow) values() []any {
-	return []any{r.TaskID, r.Recipient, r.Status, r.DuplicateOf, r.Code, r.Reply, r.Attempts, r.DeliveredAt}
-}
-
 func (r *onceRow) into() []any { return []any{&r.Scope, &r.Fingerprint, &r.Recipient, &r.TaskID} }
 
-func (r onceRow) values() []any { return []any{r.Scope, r.Fingerprint, r.Recipient, r.TaskID} }
-
-func (r seenRow) values() []any {
-	return []any{r.FolderID, r.UIDValidity, r.UID, r.InboxID, r.TaskID, r.Fingerprint, r.Received, r.Size, r.PurgedAs}
-}
-
-// row is one that can be inserted.
-type row interface{ values() []any }
-
-func insert[R row](tx *gorm.DB, table, columns string, rows []R) error {
-	return db.Insert(tx, table, columns, valuesOf(rows))
+func (r *seenRow) columns() []any {
+	return []any{&r.FolderID, &r.UIDValidity, &r.UID, &r.InboxID, &r.TaskID, &r.Fingerprint, &r.Received, &r.Size, &r.PurgedAs}
 }
 
 func upsert(tx *gorm.DB, rows []deliveryRow) error {
-	return db.Upsert(tx, tableDeliveries, deliveryKeys, deliveryColumns, valuesOf(rows))
+	return db.Upsert(tx, tableDeliveries, deliveryKeys, deliveryColumns, values(rows, (*deliveryRow).into))
 }
 
-func valuesOf[R row](rows []R) [][]any {
+// values are the rows to insert. database/sql takes what the pointers lead to.
+func values[R any](rows []R, columns func(*R) []any) [][]any {
 	out := make([][]any, len(rows))
-	for i, r := range rows {
-		out[i] = r.values()
+	for i := range rows {
+		out[i] = columns(&rows[i])
 	}
 	return out
 }
