@@ -124,7 +124,7 @@ func (k *keeper) visit(ctx context.Context) step {
 	}
 	if err != nil && !pass.OfInbox(err) {
 		k.watch.trouble.met(visiting, err)
-		return k.pause(k.pauses.shared(k.watch.cfg.Random))
+		return k.pause(k.pauses.busy(k.watch.cfg.Random))
 	}
 	k.watch.trouble.over(visiting)
 	k.health.visited()
@@ -156,9 +156,8 @@ func (k *keeper) pause(d time.Duration) step {
 }
 
 // wait waits for the next visit.
-func (k *keeper) wait(ctx context.Context) step { return k.waited(ctx, k.await(ctx)) }
-
-func (k *keeper) waited(ctx context.Context, err error) step {
+func (k *keeper) wait(ctx context.Context) step {
+	err := k.await(ctx)
 	if time.Since(k.began) > steady {
 		k.pauses.reset()
 	}

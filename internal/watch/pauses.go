@@ -27,16 +27,12 @@ func (g growth) nth(n int) time.Duration { return min(g.first<<min(n, 20), g.lon
 
 // How pauses grow.
 var (
-	whenBusy   = growth{time.Second, 30 * time.Second}
-	whenShared = growth{time.Second, 30 * time.Second}
-	whenLost   = growth{3 * time.Second, 30 * time.Second}
-	whenRelay  = growth{10 * time.Second, 5 * time.Minute}
-	byDefault  = growth{10 * time.Second, 5 * time.Minute}
-	// An operator has to do something. A changed inbox is visited at once, and a server may lock an
-	// account after some wrong passwords.
+	whenBusy  = growth{time.Second, 30 * time.Second}
+	whenLost  = growth{3 * time.Second, 30 * time.Second}
+	byDefault = growth{10 * time.Second, 5 * time.Minute}
+	// An operator has to do something, or the server asks for less and does not say how much less.
+	// A changed inbox is visited at once, and a server may lock an account after wrong passwords.
 	whenRefused = growth{time.Minute, 15 * time.Minute}
-	// The server asks for less, without saying how much less.
-	whenLimited = growth{time.Minute, 15 * time.Minute}
 )
 
 // askPaused is how often it is asked whether a server still wants no connections: what was stored
@@ -46,19 +42,14 @@ const askPaused = 5 * time.Minute
 var byKind = map[imapsrc.Kind]growth{
 	imapsrc.KindAuth: whenRefused, imapsrc.KindExpired: whenRefused, imapsrc.KindTLS: whenRefused,
 	imapsrc.KindPlaintext: whenRefused, imapsrc.KindNoFolder: whenRefused, imapsrc.KindNoCursor: whenRefused,
-	imapsrc.KindLimit: whenLimited,
+	imapsrc.KindLimit: whenRefused,
 }
 
-// busy is the pause after a visit that found another run at work.
+// busy is the pause after a visit that found another run at work, or that failed because of the
+// database.
 func (p *pauses) busy(random func() float64) time.Duration {
 	p.visits++
 	return around(whenBusy.nth(p.visits-1), random)
-}
-
-// shared is the pause after a failure of what all inboxes share.
-func (p *pauses) shared(random func() float64) time.Duration {
-	p.visits++
-	return around(whenShared.nth(p.visits-1), random)
 }
 
 // lost is the pause after a connection that had worked was lost. All connections to a server may be
@@ -106,4 +97,4 @@ func around(d time.Duration, random func() float64) time.Duration {
 }
 
 // RelayAgain is how long nothing is handed to a relay after its nth fault in a row.
-func RelayAgain(n int) time.Duration { return whenRelay.nth(n - 1) }
+func RelayAgain(n int) time.Duration { return byDefault.nth(n - 1) }
