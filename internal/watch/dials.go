@@ -56,21 +56,19 @@ type Dial func(ctx context.Context, in inbox.Inbox) (pass.Source, error)
 // Through is dial within the limits.
 func (d *Dials) Through(dial Dial) Dial {
 	return func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
-		leave, err := d.Enter(ctx, pass.ServerOf(in))
+		leave, err := d.enter(ctx, pass.ServerOf(in))
 		if err != nil {
 			return nil, err
 		}
 		src, err := dial(ctx, in)
-		reached := imapsrc.KindOf(err) != imapsrc.KindNetwork
-		d.remember(pass.ServerOf(in), reached, err)
-		leave(reached)
+		leave(err)
 		return src, err
 	}
 }
 
-// Enter waits until a connection to a server may be opened. Leave has to be called when that is
-// over, and whether the server could be reached.
-func (d *Dials) Enter(ctx context.Context, server string) (leave func(reached bool), err error) {
+// enter waits until a connection to a server may be opened. Leave has to be called when that is
+// over, with the error.
+func (d *Dials) enter(ctx context.Context, server string) (leave func(err error), err error) {
 	l, all, err := d.place(ctx, server)
 	if err != nil {
 		return nil, err
@@ -78,27 +76,19 @@ func (d *Dials) Enter(ctx context.Context, server string) (leave func(reached bo
 	select {
 	case all <- struct{}{}:
 	case <-ctx.Done():
-		d.leave(l, func(allowed int) int { return allowed })
+		d.leave(l, func() {})
 		return nil, ctx.Err()
 	}
-	return func(reached bool) {
+	return func(err error) {
 		<-all
-		d.leave(l, func(allowed int) int {
-			if reached {
-				return min(2*allowed, d.most)
+		d.leave(l, func() {
+			if imapsrc.KindOf(err) == imapsrc.KindNetwork {
+				l.allowed, l.why = 1, err
+			} else {
+				l.allowed, l.why = min(2*l.allowed, d.most), nil
 			}
-			return 1
 		})
 	}, nil
-}
-
-// remember notes why a server could not be reached.
-func (d *Dials) remember(server string, reached bool, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.servers[server].why = err; reached {
-		d.servers[server].why = nil
-	}
 }
 
 // place waits for a place in the line of a server, and returns what limits all.
@@ -134,11 +124,11 @@ func (d *Dials) place(ctx context.Context, server string) (l *line, all chan str
 	}
 }
 
-func (d *Dials) leave(l *line, allow func(int) int) {
+func (d *Dials) leave(l *line, learn func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l.busy--
-	l.allowed = allow(l.allowed)
+	learn()
 	close(l.changed)
 	l.changed = make(chan struct{})
 }
