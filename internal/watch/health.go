@@ -19,20 +19,20 @@ type health struct {
 	tried bool      // a visit has ended
 	known bool      // one has found out whether it can be read
 	news  bool      // one has, since report was called
-	since time.Time // since when it cannot be read; zero while it can
 	err   error     // of the last visit that failed; nil while it can be read
+	since time.Time // since when it cannot be read
 }
 
 func (h *health) isWell() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.known && h.since.IsZero()
+	return h.known && h.err == nil
 }
 
 func (h *health) isSick() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !h.since.IsZero()
+	return h.err != nil
 }
 
 func (h *health) isTried() bool {
@@ -49,33 +49,21 @@ func (h *health) visited() {
 	h.tried = true
 }
 
-// well notes that the inbox can be read.
-func (h *health) well() {
+// found notes that the inbox can be read, or why not.
+func (h *health) found(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	news := !h.known || h.err != nil
-	if h.err != nil {
-		h.watch.cfg.Log.Info("the inbox can be read again", "inbox", h.address, "after", time.Since(h.since).Round(time.Second))
-	}
-	h.known, h.news, h.since, h.err = true, true, time.Time{}, nil
-	if news {
+	if !h.known || (err == nil) != (h.err == nil) {
 		h.watch.tell()
 	}
-}
-
-// sick notes that it cannot.
-func (h *health) sick(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	news := h.err == nil
-	if news {
+	switch {
+	case err == nil && h.err != nil:
+		h.watch.cfg.Log.Info("the inbox can be read again", "inbox", h.address, "after", time.Since(h.since).Round(time.Second))
+	case err != nil && h.err == nil:
 		h.since = time.Now()
 		h.watch.cfg.Log.Info("the inbox cannot be read; postrider tries again with growing pauses", "inbox", h.address, "error", err)
 	}
 	h.known, h.news, h.err = true, true, err
-	if news {
-		h.watch.tell()
-	}
 }
 
 // report is what to say of the inbox. What is older than the last report is not known: other

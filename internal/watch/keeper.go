@@ -132,13 +132,13 @@ func (k *keeper) visit(ctx context.Context) step {
 	case busy != nil: // that run may not reach the server, either
 		return k.pause(k.pauses.busy(k.watch.cfg.Random))
 	case err == nil:
-		k.health.well()
+		k.health.found(nil)
 		k.pauses.worked()
 		return k.wait
 	case errors.Is(err, inbox.ErrRemoved):
 		return func(ctx context.Context) step { <-ctx.Done(); return nil } // the keeper is stopped soon
 	}
-	k.health.sick(err)
+	k.health.found(err)
 	pause := k.pauses.failed(err, k.watch.cfg.Random)
 	if errors.As(err, new(*pass.PausedError)) { // no folder was opened, and what has arrived is not seen yet
 		return k.pause(pause)
