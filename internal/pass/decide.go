@@ -43,7 +43,7 @@ func (p *Pass) decide(ctx context.Context, m route.Mail, revision string, log *s
 		report.Revision = revision
 		return report, nil
 	}
-	d, by := Decide(ctx, p.Routes, m, p.Config.MaxReceived)
+	d, by := byRoutes(ctx, p.Routes, m, p.Config.MaxReceived)
 	if ctx.Err() != nil { // what was not examined may have decided otherwise
 		return nil, fmt.Errorf("%w: %w", errInterrupted, ctx.Err())
 	}
@@ -58,13 +58,13 @@ func (p *Pass) decide(ctx context.Context, m route.Mail, revision string, log *s
 	return &d, nil
 }
 
-// Decide says who gets a message, as the routes say, unless the message is in a loop. The decision
-// has no revision, and must not be used when ctx has ended.
-func Decide(ctx context.Context, table *route.Table, m route.Mail, maxReceived int) (tasks.Decision, route.Decision) {
-	if why, looped := forward.Looped(m.Message.Header, m.Inbox, maxReceived); looped {
-		return tasks.Decision{Skip: tasks.SkipLoop, Reason: why}, table.Decide(ctx, m)
-	}
+// byRoutes says who gets a message, unless it is in a loop. The decision has no revision, and must
+// not be used when ctx has ended.
+func byRoutes(ctx context.Context, table *route.Table, m route.Mail, maxReceived int) (tasks.Decision, route.Decision) {
 	by := table.Decide(ctx, m)
+	if why, looped := forward.Looped(m.Message.Header, m.Inbox, maxReceived); looped {
+		return tasks.Decision{Skip: tasks.SkipLoop, Reason: why}, by
+	}
 	d := tasks.Decision{Route: by.Route, Recipients: by.To, Reason: by.Reason, Notes: notesOf(by), Keep: keep(by)}
 	if by.Priority == route.High {
 		d.Priority = tasks.High
@@ -107,27 +107,6 @@ func notesOf(d route.Decision) (notes []tasks.Note) {
 		notes = append(notes, tasks.Note{Event: "undecided", Detail: strings.Join(d.Doubts, "; ")})
 	}
 	return notes
-}
-
-// Verdict is what a pass would do with a message.
-type Verdict struct {
-	Status  tasks.Status // forwarded, if the relay accepts it; skipped; skipped_no_match
-	Reason  string
-	ByRoute route.Decision // the routes', also when the message is skipped for another reason
-}
-
-// Judge says what a pass would do with a message, and changes nothing. m.Message is set. notices
-// says that a notice goes out for a message that is too large.
-func Judge(ctx context.Context, table *route.Table, m route.Mail, maxSize int64, notices bool, maxReceived int) Verdict {
-	d, by := Decide(ctx, table, m, maxReceived)
-	v := Verdict{Status: d.Status(), Reason: d.Reason, ByRoute: by}
-	switch {
-	case m.Size > maxSize && !notices:
-		v.Status, v.Reason = tasks.Skipped, tooLarge(m.Size, maxSize)
-	case v.Status == tasks.Received:
-		v.Status = tasks.Forwarded
-	}
-	return v
 }
 
 func tooLarge(size, limit int64) string {

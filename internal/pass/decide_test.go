@@ -46,7 +46,7 @@ func TestDecide(t *testing.T) {
 			m := spooled(t, &message.Spooler{Limit: budget, Budget: budget}, []byte(c.header+string(fakeMail("hello"))))
 			defer func() { check(t, m.Close()) }()
 			mail := route.Mail{Inbox: boxA, Folder: "INBOX", Message: m, Size: m.Body.Size()}
-			d, _ := Decide(t.Context(), table, mail, 3)
+			d, _ := byRoutes(t.Context(), table, mail, 3)
 			if d.Status() != c.status || d.Skip != c.skip || !slices.Equal(d.Recipients, c.recipients) || d.Priority != c.priority || d.Keep != c.keep {
 				t.Errorf("the decision is %s, %+v; want %s %s, recipients %q, priority %d, the keep reason %q", d.Status(), d, c.status, c.skip, c.recipients, c.priority, c.keep)
 			}

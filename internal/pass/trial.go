@@ -27,7 +27,7 @@ type Trial struct {
 	Subject      string          `json:"subject"`
 	Sender       string          `json:"sender"`
 	Size         int64           `json:"size"`
-	Status       tasks.Status    `json:"status"`
+	Status       tasks.Status    `json:"status"` // forwarded, if the relay accepts it; skipped; skipped_no_match
 	Reason       string          `json:"reason"`
 	Route        string          `json:"route"`
 	Recipients   []string        `json:"recipients"`
@@ -74,11 +74,10 @@ func (t Tester) Try(ctx context.Context, s Specimen) (Trial, error) {
 	if s.Size > t.MaxSize && t.Notices {
 		s.Message.HeaderOnly = true // a pass downloads no more
 	}
-	f := Judge(ctx, t.Routes, s.Mail, t.MaxSize, t.Notices, t.MaxReceived)
-	d := f.ByRoute
+	decision, d := byRoutes(ctx, t.Routes, s.Mail, t.MaxReceived)
 	out := Trial{
 		Inbox: s.Inbox, Folder: s.Folder, Task: s.Task.ID, Subject: s.Message.Subject(), Sender: s.Message.From(), Size: s.Size,
-		Status: f.Status, Reason: f.Reason, Route: d.Route, Recipients: append([]string{}, d.To...), LeftOut: d.LeftOut,
+		Status: decision.Status(), Reason: decision.Reason, Route: d.Route, Recipients: append([]string{}, d.To...), LeftOut: d.LeftOut,
 		Priority: d.Priority, Uncertain: route.Retry, Mode: string(t.Style.Mode), Routes: t.Routes.Explain(ctx, s.Mail),
 		EnvelopeFrom: t.Senders.Envelope(s.Message, forward.Trace{Inbox: s.Inbox, TaskID: s.Task.ID}, d.To).From,
 	}
@@ -90,9 +89,14 @@ func (t Tester) Try(ctx context.Context, s Specimen) (Trial, error) {
 			out.Settled = append(out.Settled, del.Recipient)
 		}
 	}
-	if f.Status != tasks.Forwarded {
+	switch {
+	case s.Size > t.MaxSize && !t.Notices:
+		out.Status, out.Reason = tasks.Skipped, tooLarge(s.Size, t.MaxSize)
+		return out, nil
+	case out.Status != tasks.Received:
 		return out, nil
 	}
+	out.Status = tasks.Forwarded
 	return out, t.compose(ctx, &out, s)
 }
 
