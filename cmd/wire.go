@@ -280,7 +280,7 @@ func (s *services) passConfig(dryRun bool) pass.Config {
 	cfg, rules := s.cfg, s.cfg.EventRules()
 	return pass.Config{
 		Worker: s.worker(), Lease: cfg.Concurrency.Lease, Page: cfg.Concurrency.Page,
-		Inboxes: cfg.Concurrency.Inboxes, PerHost: cfg.Concurrency.PerHost, PerAccount: perAccount, Senders: cfg.SMTP.Connections,
+		Turns: s.turns(), Senders: cfg.SMTP.Connections,
 		MaxSize: int64(cfg.Forward.MaxSize), Notices: notices(cfg), MaxReceived: cfg.Forward.MaxReceived,
 		Dedupe: tasks.Dedupe(cfg.Dedupe), Style: style(cfg), Policy: policy(cfg), DryRun: dryRun,
 		Retention: pass.Retention{
@@ -290,14 +290,12 @@ func (s *services) passConfig(dryRun bool) pass.Config {
 	}
 }
 
-// turns are those of check, as a pass has them.
+// turns are how many inboxes are worked on at once.
 func (s *services) turns() pass.Turns {
 	limit := s.cfg.Concurrency
+	perAccount := func(in inbox.Inbox) int { return account.Connections(in.Host) } // as the provider allows
 	return pass.Turns{Inboxes: limit.Inboxes, PerHost: limit.PerHost, PerAccount: perAccount}
 }
-
-// perAccount is how many connections the provider of an inbox allows an account.
-func perAccount(in inbox.Inbox) int { return account.Connections(in.Host) }
 
 // routes are those of the configuration, with the current directory if one of them asks for it.
 func (s *services) routes(ctx context.Context) (*route.Table, error) {

@@ -60,7 +60,7 @@ func newSite(t *testing.T, rules []route.Rule) *site {
 	s.relay = &fakeRelay{t: t, queue: s.queue.Queue, limits: s.limits}
 	s.pass = &Pass{
 		Config: Config{
-			Worker: "here:1", Lease: time.Minute, Page: 2, Inboxes: 4, PerHost: 4, Senders: 2,
+			Worker: "here:1", Lease: time.Minute, Page: 2, Turns: Turns{4, 4, anyNumber}, Senders: 2,
 			MaxSize: 1 << 20, MaxReceived: 50, Dedupe: tasks.DedupeInbox,
 			Style: route.Style{Mode: route.Redirect, Fallback: route.FallbackNone},
 			Policy: tasks.Policy{

@@ -111,7 +111,7 @@ func newRigOn(t *testing.T, cfg db.Config, reply func(smtpsink.Event) smtpsink.A
 	spooler := &message.Spooler{Limit: 1 << 20, Budget: 16 << 20}
 	r.Pass = &Pass{
 		Config: Config{
-			Worker: "test:1", Lease: time.Minute, Page: 4, Inboxes: 2, PerHost: 2, Senders: 2, MaxSize: 1 << 20, MaxReceived: 50, Dedupe: tasks.DedupeInbox,
+			Worker: "test:1", Lease: time.Minute, Page: 4, Turns: Turns{2, 2, anyNumber}, Senders: 2, MaxSize: 1 << 20, MaxReceived: 50, Dedupe: tasks.DedupeInbox,
 			Style: route.Style{Mode: route.Redirect, Fallback: route.FallbackNone},
 			Policy: tasks.Policy{
 				MaxAttempts: 5, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3,

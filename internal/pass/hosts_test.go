@@ -53,7 +53,7 @@ func (s *site) dials(addrs []string) (n int) {
 // inboxes at other servers none.
 func TestSilentHost(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
-		s.pass.Config.Inboxes, s.pass.Config.PerHost = 8, 8
+		s.pass.Config.Turns = Turns{8, 8, anyNumber}
 		silent := s.addAt("silent.example", 24)
 		s.silence(silent...)
 		var healthy []string
@@ -145,7 +145,7 @@ func TestHostIsLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {
-				s.pass.Config.Inboxes = 1
+				s.pass.Config.Turns.Inboxes = 1
 				addrs := s.addAt("imap.example", len(tc.dials))
 				for i, addr := range addrs {
 					s.servers[addr].hook = func(_ context.Context, op string, _ uint32) error {
@@ -179,7 +179,7 @@ func TestHostIsOnePort(t *testing.T) {
 			s.boxes.rows[i].Port = 993
 		}
 		s.boxes.rows[len(s.boxes.rows)-1].Port = 143
-		s.pass.Config.Inboxes = 1
+		s.pass.Config.Turns.Inboxes = 1
 		report := s.run(addrs...)
 		for i, wantErr := range []bool{true, true, true, false} {
 			if in := report.Inboxes[i]; (in.Error != "") != wantErr {
@@ -212,7 +212,7 @@ func TestInterruptedHost(t *testing.T) {
 // TestAuditLeavesSilentHost: an audit leaves it, too.
 func TestAuditLeavesSilentHost(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
-		s.pass.Config.Inboxes = 1
+		s.pass.Config.Turns.Inboxes = 1
 		addrs := s.addAt("silent.example", 6)
 		s.silence(addrs...)
 		began := time.Now()
@@ -241,7 +241,7 @@ func TestVisitLeavesHost(t *testing.T) {
 		}
 		return "", errNetwork
 	}
-	Visit(Turns{Inboxes: 1, PerHost: 1}, boxes, dial, func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (string, error)) {
+	Visit(Turns{1, 1, anyNumber}, boxes, dial, func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (string, error)) {
 		_, errs[i] = dial(t.Context(), in)
 	})
 	if dialled != 3 || errs[6] != nil {

@@ -128,17 +128,15 @@ type Cursors interface {
 
 // Config is how a pass behaves.
 type Config struct {
-	Worker      string                   // who claims and scans: unique to this run
-	Lease       time.Duration            // of claims and scans, renewed while they last
-	Page        int                      // messages registered in one transaction
-	Inboxes     int                      // worked on at once
-	PerHost     int                      // worked on at once at one IMAP server
-	PerAccount  func(in inbox.Inbox) int // see Turns
-	Senders     int                      // messages on their way to the relay at once
-	MaxSize     int64                    // octets; a larger message is not downloaded: it is skipped, or a notice goes out
-	Notices     bool                     // a notice of a larger message goes out
-	Style       route.Style              // of messages whose routes do not say
-	MaxReceived int                      // hops: a message that made more is a loop
+	Worker      string        // who claims and scans: unique to this run
+	Lease       time.Duration // of claims and scans, renewed while they last
+	Page        int           // messages registered in one transaction
+	Turns       Turns         // how many inboxes are worked on at once
+	Senders     int           // messages on their way to the relay at once
+	MaxSize     int64         // octets; a larger message is not downloaded: it is skipped, or a notice goes out
+	Notices     bool          // a notice of a larger message goes out
+	Style       route.Style   // of messages whose routes do not say
+	MaxReceived int           // hops: a message that made more is a loop
 	Dedupe      tasks.Dedupe
 	Policy      tasks.Policy
 	Quiet       bool // log failures of inboxes and of the relay at level info: the caller reports them
@@ -182,7 +180,7 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	report := Report{StartedAt: start.UTC(), Inboxes: make([]InboxReport, len(boxes))}
 	work := p.begin(ctx)
 	work.hosts = newHosts(p.Log)
-	p.each(boxes, func(i int, in inbox.Inbox) { report.Inboxes[i] = work.inbox(ctx, in) })
+	p.Config.Turns.Each(boxes, func(i int, in inbox.Inbox) { report.Inboxes[i] = work.inbox(ctx, in) })
 	work.hosts.report(ctx, p.failure())
 	work.End()
 	interrupted := ctx.Err() // what comes now is not what a pass is for

@@ -16,8 +16,7 @@ import (
 type Turns struct {
 	Inboxes int // at once
 	PerHost int // of these, at one IMAP server
-	// PerAccount is how many connections the account of an inbox may have; 0 is any number. nil: no
-	// account has a limit.
+	// PerAccount is how many connections the account of an inbox may have; 0 is any number.
 	PerAccount func(in inbox.Inbox) int
 }
 
@@ -35,12 +34,6 @@ func (n Turns) Each(boxes []inbox.Inbox, do func(i int, in inbox.Inbox)) {
 		})
 	}
 	_ = group.Wait()
-}
-
-// each calls do for every box, for several at once.
-func (p *Pass) each(boxes []inbox.Inbox, do func(i int, in inbox.Inbox)) {
-	c := p.Config
-	Turns{Inboxes: c.Inboxes, PerHost: c.PerHost, PerAccount: c.PerAccount}.Each(boxes, do)
 }
 
 // turns gives inboxes out to workers. The next inbox is one of the host that has the fewest in
@@ -110,18 +103,11 @@ func (t *turns) choose() (best *line, at int) {
 func (t *turns) free(l *line) int {
 	for at, i := range l.rest {
 		in := t.boxes[i]
-		if limit := t.limits.of(in); limit == 0 || t.busy[account(in)] < limit {
+		if limit := t.limits.PerAccount(in); limit == 0 || t.busy[account(in)] < limit {
 			return at
 		}
 	}
 	return -1
-}
-
-func (n Turns) of(in inbox.Inbox) int {
-	if n.PerAccount == nil {
-		return 0
-	}
-	return n.PerAccount(in)
 }
 
 // account names the account that an inbox logs in to.

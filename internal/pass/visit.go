@@ -22,7 +22,7 @@ func (p *Pass) compare(ctx context.Context, boxes []inbox.Inbox,
 	do func(i int, v visit) error, ended func(i int, err error),
 ) {
 	hosts := newHosts(p.Log)
-	p.each(boxes, func(i int, in inbox.Inbox) {
+	p.Config.Turns.Each(boxes, func(i int, in inbox.Inbox) {
 		log := p.Log.With("inbox", in.Address)
 		v := visit{pass: p, in: in, log: log}
 		v.session = newSession(func(ctx context.Context) (Source, error) { return dialAt(ctx, hosts, in, p.Dial) }, log)
