@@ -17,22 +17,30 @@ func (c *Conn) Counts(ctx context.Context, names []string) (map[string]uint32, e
 	counts := map[string]uint32{}
 	names = names[:min(len(names), maxCounted)]
 	err := c.do(ctx, "count the messages of the folders", smallAnswer, func() error {
-		var asked []*imapclient.StatusCommand
-		for _, name := range names {
-			asked = append(asked, c.client.Status(name, &imap.StatusOptions{NumMessages: true}))
-		}
-		var lost error
-		for i, cmd := range asked {
-			data, err := cmd.Wait()
-			var no *imap.Error
-			switch {
-			case err == nil && data.NumMessages != nil:
-				counts[names[i]] = *data.NumMessages
-			case err != nil && !errors.As(err, &no):
-				lost = err
+		return c.statuses(names, imap.StatusOptions{NumMessages: true}, func(name string, data *imap.StatusData) {
+			if data.NumMessages != nil {
+				counts[name] = *data.NumMessages
 			}
-		}
-		return lost
+		})
 	})
 	return counts, err
+}
+
+// statuses sends STATUS (RFC 3501 6.3.10) for all folders at once, within do. It leaves out those
+// that the server does not tell about.
+func (c *Conn) statuses(names []string, options imap.StatusOptions, each func(name string, data *imap.StatusData)) (lost error) {
+	var asked []*imapclient.StatusCommand
+	for _, name := range names {
+		asked = append(asked, c.client.Status(name, &options))
+	}
+	for i, cmd := range asked {
+		data, err := cmd.Wait()
+		switch no := new(imap.Error); {
+		case err == nil:
+			each(names[i], data)
+		case !errors.As(err, &no):
+			lost = err
+		}
+	}
+	return lost
 }

@@ -111,13 +111,9 @@ func (c *Conn) selectFolder(ctx context.Context, name string, readOnly bool) (Fo
 // uidNext uses STATUS, for servers whose answer to EXAMINE has no UIDNEXT.
 func (c *Conn) uidNext(ctx context.Context, name string) (next uint32, err error) {
 	err = c.do(ctx, "ask for UIDNEXT of folder", smallAnswer, func() error {
-		data, err := c.client.Status(name, &imap.StatusOptions{UIDNext: true}).Wait()
-		var no *imap.Error
-		if errors.As(err, &no) {
-			return nil // the server has no UIDNEXT
-		}
-		next = uint32(data.UIDNext)
-		return err
+		return c.statuses([]string{name}, imap.StatusOptions{UIDNext: true}, func(_ string, data *imap.StatusData) {
+			next = uint32(data.UIDNext)
+		})
 	})
 	return next, err
 }

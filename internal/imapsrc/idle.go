@@ -1,15 +1,14 @@
 package imapsrc
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/emersion/go-imap/v2"
-	"github.com/emersion/go-imap/v2/imapclient"
 )
 
 // Idles reports whether Idle can wait: the server offers IDLE (RFC 2177), and has not refused it.
@@ -136,34 +135,21 @@ func (i *idle) hear(r *reader) (line string, err error) {
 }
 
 // Poll asks the server whether a message has arrived in the open folder since it was opened (NOOP,
-// RFC 3501 6.1.2), and what is in the other folders (STATUS, RFC 3501 6.3.10). A folder that the
-// server does not tell about is not among them.
+// RFC 3501 6.1.2), and what is in the other folders. One that it does not tell about is left out.
 func (c *Conn) Poll(ctx context.Context, others []string) (arrived bool, state []Folder, err error) {
 	err = c.do(ctx, "ask for new messages in", smallAnswer, func() error {
 		noop := c.client.Noop()
-		var asked []*imapclient.StatusCommand
-		for _, name := range others {
-			asked = append(asked, c.client.Status(name, &imap.StatusOptions{NumMessages: true, UIDNext: true, UIDValidity: true}))
-		}
-		lost := noop.Wait()
-		for i, cmd := range asked {
-			data, err := cmd.Wait()
-			switch no := new(imap.Error); {
-			case err == nil && data.UIDValidity != 0:
-				state = append(state, folderOf(others[i], data))
-			case err != nil && !errors.As(err, &no):
-				lost = err
+		wanted := imap.StatusOptions{NumMessages: true, UIDNext: true, UIDValidity: true}
+		lost := c.statuses(others, wanted, func(name string, data *imap.StatusData) {
+			f := Folder{Name: name, UIDValidity: data.UIDValidity, UIDNext: uint32(data.UIDNext)}
+			if data.NumMessages != nil {
+				f.Messages = *data.NumMessages
 			}
-		}
-		return lost
+			if f.UIDValidity != 0 {
+				state = append(state, f)
+			}
+		})
+		return cmp.Or(lost, noop.Wait())
 	})
 	return c.wire.hasArrived(), state, err
-}
-
-func folderOf(name string, data *imap.StatusData) Folder {
-	f := Folder{Name: name, UIDValidity: data.UIDValidity, UIDNext: uint32(data.UIDNext)}
-	if data.NumMessages != nil {
-		f.Messages = *data.NumMessages
-	}
-	return f
 }
