@@ -83,10 +83,10 @@ func (c *Conn) sections(
 	if b.err != nil {
 		return result, b.err
 	}
-	if err != nil && err.UID == 0 {
-		err.UID = b.cut
+	if e, ok := errors.AsType[*Error](err); ok && e.UID == 0 {
+		e.UID = b.cut
 	}
-	return result, asError(err)
+	return result, err
 }
 
 var (

@@ -15,6 +15,7 @@ import (
 
 	"postrider/internal/certs"
 	"postrider/internal/text"
+	"postrider/internal/transcript"
 )
 
 // Kind says what caused an error, and so who can fix it.
@@ -118,9 +119,13 @@ func (c *Conn) answer(status *imap.Error) error {
 	return answer(clean(text + " " + c.redact(status.Text)))
 }
 
-// redact removes the password from a server's text, in every encoding in which it was sent.
+// redact removes what was sent to log in from a server's text, in every encoding.
 func (c *Conn) redact(text string) string {
-	return c.hide()(text)
+	hide := transcript.Hide(c.cfg.Username, c.cfg.Password)
+	if c.cfg.Token != nil {
+		hide = transcript.HideTexts(c.bearer().Secrets()...)
+	}
+	return hide(text)
 }
 
 // clean makes one line of at most 200 printable characters.

@@ -23,9 +23,9 @@ type fetcher struct {
 }
 
 // run returns the messages that the server refused, and those that do not exist.
-func (f *fetcher) run(ctx context.Context, uids []uint32) (refused map[uint32]error, vanished []uint32, err *Error) {
+func (f *fetcher) run(ctx context.Context, uids []uint32) (refused map[uint32]error, vanished []uint32, _ error) {
 	for _, set := range sets(uids) {
-		if err := f.c.fetch(ctx, f, set); err != nil && !isRefusal(err) {
+		if err := f.fetch(ctx, set); err != nil && KindOf(err) != KindMessage {
 			return nil, nil, err
 		}
 	}
@@ -34,25 +34,24 @@ func (f *fetcher) run(ctx context.Context, uids []uint32) (refused map[uint32]er
 		if f.got(uid) {
 			continue
 		}
-		err := f.c.fetch(ctx, f, imap.UIDSetNum(imap.UID(uid)))
+		err := f.fetch(ctx, imap.UIDSetNum(imap.UID(uid)))
+		e, failed := errors.AsType[*Error](err)
 		switch {
 		case f.got(uid):
-		case isRefusal(err):
-			if folderErr := f.c.folderRefusal(ctx, uid, err); folderErr != nil {
-				return refused, vanished, folderErr
-			}
-			refused[uid] = err
-		case err != nil:
-			err.UID = uid
+		case !failed:
+			vanished = append(vanished, uid)
+		case e.Kind != KindMessage:
+			e.UID = uid
 			return refused, vanished, err
 		default:
-			vanished = append(vanished, uid)
+			if err := f.c.folderRefusal(ctx, uid, e); err != nil {
+				return refused, vanished, err
+			}
+			refused[uid] = err
 		}
 	}
 	return refused, vanished, nil
 }
-
-func isRefusal(err *Error) bool { return err != nil && err.Kind == KindMessage }
 
 // refusal is the error for a NO or BAD to a FETCH. It concerns the message, unless the server names
 // a limit on traffic.
@@ -71,30 +70,25 @@ func (c *Conn) refusal(no *imap.Error) *Error {
 // folderRefusal finds out whether an ambiguous refusal concerns more than one message. A SEARCH
 // does not read the message: when the server refuses that too, the folder is locked or the account
 // is over a limit, and the error says so.
-func (c *Conn) folderRefusal(ctx context.Context, uid uint32, refused *Error) *Error {
+func (c *Conn) folderRefusal(ctx context.Context, uid uint32, refused *Error) error {
 	if !refused.ambiguous {
 		return nil
 	}
 	one := imap.SearchCriteria{UID: []imap.UIDSet{imap.UIDSetNum(imap.UID(uid))}}
 	_, err := c.search(ctx, &one, uid, uid)
-	var e *Error
-	errors.As(err, &e)
-	return e
+	return err
 }
 
 // fetch runs one UID FETCH. A NO or BAD concerns the messages, see refusal.
-func (c *Conn) fetch(ctx context.Context, f *fetcher, set imap.UIDSet) *Error {
-	err := c.do(ctx, f.op, smallAnswer, func() error {
-		err := c.fetching(set, f.options, f.take)
+func (f *fetcher) fetch(ctx context.Context, set imap.UIDSet) error {
+	return f.c.do(ctx, f.op, smallAnswer, func() error {
+		err := f.c.fetching(set, f.options, f.take)
 		var no *imap.Error
 		if errors.As(err, &no) {
-			return c.refusal(no)
+			return f.c.refusal(no)
 		}
 		return err
 	})
-	var e *Error
-	errors.As(err, &e)
-	return e
 }
 
 // fetching runs one UID FETCH, within do.
@@ -110,14 +104,6 @@ func (c *Conn) fetching(set imap.UIDSet, options *imap.FetchOptions, take func(*
 		c.handle(msg)
 	}
 	return cmd.Close()
-}
-
-// asError converts e to an error that is nil when e is nil.
-func asError(e *Error) error {
-	if e == nil {
-		return nil
-	}
-	return e
 }
 
 // handle reads one FETCH response. The library reads the server's next response only after handle

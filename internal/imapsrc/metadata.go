@@ -45,7 +45,7 @@ func (c *Conn) Metadata(ctx context.Context, uids []uint32) ([]Meta, error) {
 	for uid := range refused {
 		found[uid] = Meta{UID: uid}
 	}
-	return inOrder(found), asError(err)
+	return inOrder(found), err
 }
 
 func readMeta(msg *imapclient.FetchMessageData) Meta {

@@ -9,7 +9,6 @@ import (
 	"github.com/emersion/go-imap/v2"
 
 	"postrider/internal/bearer"
-	"postrider/internal/transcript"
 )
 
 // Token returns an OAuth2 access token for the account. refused is the token that the server
@@ -115,11 +114,3 @@ func (l saslLogin) Start() (mechanism string, initial []byte, _ error) {
 }
 
 func (l saslLogin) Next(challenge []byte) ([]byte, error) { return l.Answer(challenge), nil }
-
-// hide takes what was sent to log in out of a text.
-func (c *Conn) hide() func(string) string {
-	if c.cfg.Token == nil {
-		return transcript.Hide(c.cfg.Username, c.cfg.Password)
-	}
-	return func(s string) string { return transcript.HideTexts(c.bearer().Secrets()...)(s) }
-}
