@@ -60,10 +60,6 @@ type Config struct {
 
 	DialTimeout time.Duration // up to the greeting; 30 s when zero
 	IdleTimeout time.Duration // longest silence of the server, and for one write; 2 min when zero
-	// CommandTimeout is how long the server may take for one command, without the time that bodies
-	// need at 1 KiB a second; five times IdleTimeout when zero. Until the login is done it is twice
-	// IdleTimeout.
-	CommandTimeout time.Duration
 	// MaxSize is the size of the largest body that is fetched, in octets, as the server announces
 	// it before the body; 50 MiB when zero. See TooLargeError.
 	MaxSize int64
@@ -82,9 +78,6 @@ func (cfg Config) withDefaults() Config {
 	}
 	if cfg.IdleTimeout <= 0 {
 		cfg.IdleTimeout = 2 * time.Minute
-	}
-	if cfg.CommandTimeout <= 0 {
-		cfg.CommandTimeout = 5 * cfg.IdleTimeout
 	}
 	if cfg.MaxSize <= 0 {
 		cfg.MaxSize = 50 << 20

@@ -5,7 +5,7 @@
 // methods in change.go change messages or folders; those on messages need SelectToChange.
 //
 // A call closes the connection, and every later call fails, when its context ends (except in Idle),
-// or when the server is silent for Config.IdleTimeout, takes longer than Config.CommandTimeout, or
+// or when the server is silent for Config.IdleTimeout, needs five times that for one command, or
 // sends what is not IMAP or exceeds a limit (see guard and wire).
 //
 // Only a tagged OK is an answer. A lost connection is an error, never an empty result. A message is
@@ -147,7 +147,7 @@ func (c *Conn) patience() time.Duration {
 	if !c.loggedIn {
 		return 2 * c.cfg.IdleTimeout
 	}
-	return c.cfg.CommandTimeout
+	return 5 * c.cfg.IdleTimeout
 }
 
 // do runs f, which talks to the server. The library knows no contexts: when ctx ends, do closes the
