@@ -34,23 +34,13 @@ func (a *app) observer(doing string, opts runOptions) *observer {
 	return &observer{Bar: &a.bar, out: a.out, json: opts.json}
 }
 
-// Preview implements pass.Observer.
-func (o *observer) Preview(p pass.Preview) {
-	if w := p.Would(); w != nil {
-		o.find(w, after.MayBeDeleted(tasks.Task{Keep: w.Keep, Form: tasks.Form{Mode: p.Entry.Mode}, Deliveries: p.Deliveries}))
-	}
-}
-
-// Due implements pass.Observer.
-func (o *observer) Due(t tasks.Task) { o.find(pass.WouldProcess(t), after.MayBeDeleted(t)) }
-
-// find prints a finding at once, since there may be any number, and keeps the first error. If the
-// message may be deleted on its server, then says whether it would.
-func (o *observer) find(w *pass.Would, deletable bool) {
+// Would implements pass.Observer. It prints a finding at once, since there may be any number, and
+// keeps the first error. If the message may be deleted on its server, then says whether it would.
+func (o *observer) Would(w *pass.Would, t tasks.Task) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	line := w.String()
-	if o.then != nil && deletable {
+	if o.then != nil && after.MayBeDeleted(t) {
 		line += o.then(w)
 	}
 	line += "\n"

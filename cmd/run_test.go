@@ -91,7 +91,7 @@ func TestDryRunJSON(t *testing.T) {
 		var out bytes.Buffer
 		o := (&app{out: &out}).observer("", runOptions{dryRun: true, json: true})
 		for uid := range found {
-			o.Due(tasks.Task{Inbox: deskUser, UID: uint32(uid), Identity: tasks.Identity{Subject: "a < b\n\x1b[2J"}})
+			o.Would(&pass.Would{Inbox: deskUser, UID: uint32(uid), Subject: "a < b\n\x1b[2J"}, tasks.Task{})
 		}
 		if err := o.printDryRun(passReport{Report: pass.Report{DurationMS: 7}}); err != nil {
 			t.Fatal(err)
@@ -133,7 +133,7 @@ func TestDryRunOfDueTasks(t *testing.T) {
 		var out bytes.Buffer
 		o := (&app{out: &out}).observer("", runOptions{dryRun: true})
 		o.then = func(*pass.Would) string { return "; then more" }
-		o.Due(c.task)
+		o.Would(&pass.Would{}, c.task)
 		if told := strings.HasSuffix(out.String(), "; then more\n"); told != c.told {
 			t.Errorf("%s: a dry run prints %q, want what follows: %v", c.name, &out, c.told)
 		}

@@ -285,7 +285,6 @@ func (s *services) directory(ctx context.Context) (string, error) {
 // silent is an observer that shows nothing.
 type silent struct{}
 
-func (silent) Expect(int)           {}
-func (silent) Done(int)             {}
-func (silent) Preview(pass.Preview) {}
-func (silent) Due(tasks.Task)       {}
+func (silent) Expect(int)                    {}
+func (silent) Done(int)                      {}
+func (silent) Would(*pass.Would, tasks.Task) {}

@@ -195,9 +195,7 @@ type woulds struct {
 	all string
 }
 
-func (w *woulds) show(one *Would)   { w.all += fmt.Sprintln(one.Recipients, one.Outcome) }
-func (w *woulds) Preview(p Preview) { w.show(p.Would()) }
-func (w *woulds) Due(t tasks.Task)  { w.show(WouldProcess(t)) }
+func (w *woulds) Would(one *Would, _ tasks.Task) { w.all += fmt.Sprintln(one.Recipients, one.Outcome) }
 
 // TestSuspendedUnknown: while it is not known who is suspended, nothing is sent, and the attempt
 // does not count.

@@ -79,10 +79,9 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 
 type nobody struct{}
 
-func (nobody) Expect(int)      {}
-func (nobody) Done(int)        {}
-func (nobody) Preview(Preview) {}
-func (nobody) Due(tasks.Task)  {}
+func (nobody) Expect(int)               {}
+func (nobody) Done(int)                 {}
+func (nobody) Would(*Would, tasks.Task) {}
 
 func newRig(t *testing.T, reply func(smtpsink.Event) smtpsink.Action, rules ...route.Rule) *rig {
 	t.Helper()

@@ -117,7 +117,7 @@ func (h *Held) preview(ctx context.Context) error {
 		if t.Deliveries, err = p.withhold(ctx, t.Deliveries); err != nil {
 			return err
 		}
-		p.Observer.Due(t)
+		p.Observer.Would(wouldProcess(t), t)
 		return nil
 	})
 	if err != nil {

@@ -226,17 +226,25 @@ func (s *scanner) count(f *folder, e tasks.Entry, r tasks.Registration) (news bo
 	return news
 }
 
-// preview shows what a pass would do with one message.
+// preview shows what a pass would do with a message that is not registered.
 func (s *scanner) preview(ctx context.Context, f *folder, e tasks.Entry, r tasks.Registration) (err error) {
-	p := Preview{Inbox: s.in.Address, Folder: f.row.Name, Epoch: f.row.UIDValidity, Entry: e, Registration: r}
-	if e.Decision != nil && !r.Status.Ended() {
-		for _, to := range e.Decision.Recipients {
-			p.Deliveries = append(p.Deliveries, tasks.Delivery{Recipient: to, Status: tasks.Pending})
-		}
-		p.Deliveries, err = s.pass.withhold(ctx, p.Deliveries)
+	if r.Fate != tasks.New {
+		return nil
 	}
-	if err == nil {
-		s.pass.Observer.Preview(p)
+	t := tasks.Task{
+		Inbox: s.in.Address, Folder: f.row.Name, Epoch: f.row.UIDValidity, UID: e.UID, Identity: e.Identity,
+		Status: r.Status, Skip: r.Skip, Form: tasks.Form{Mode: e.Mode},
+	}
+	if d := e.Decision; d != nil {
+		t.Route, t.Keep, t.Reason = d.Route, d.Keep, d.Reason
+	}
+	if e.Decision != nil && !t.Status.Ended() {
+		for _, to := range e.Decision.Recipients {
+			t.Deliveries = append(t.Deliveries, tasks.Delivery{Recipient: to, Status: tasks.Pending})
+		}
+	}
+	if t.Deliveries, err = s.pass.withhold(ctx, t.Deliveries); err == nil {
+		s.pass.Observer.Would(wouldRegister(t, e.Decision), t)
 	}
 	return err
 }

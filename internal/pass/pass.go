@@ -141,7 +141,7 @@ type Config struct {
 	Policy      tasks.Policy
 	Quiet       bool // log failures of inboxes and of the relay at level info: the caller reports them
 	Warn        bool // log messages that end dead or uncertain as warnings: nobody reports them
-	DryRun      bool // register nothing, send nothing, show Observer.Preview what would happen
+	DryRun      bool // register nothing, send nothing, show Observer.Would what would happen
 	Retention   Retention
 	Headers     func(in inbox.Inbox) bool // events include the headers of its messages; nil: of none
 }
@@ -149,12 +149,11 @@ type Config struct {
 // Observer follows the progress of a pass. Its methods may be called from several goroutines at
 // once.
 type Observer interface {
-	Expect(n int)      // n more messages are to be processed
-	Done(n int)        // n messages have been processed
-	Preview(p Preview) // a dry run found a message that is not registered
-	// Due: a dry run found a task that a pass would process. It has neither route nor deliveries if
-	// the pass would decide on it first.
-	Due(t tasks.Task)
+	Expect(n int) // n more messages are to be processed
+	Done(n int)   // n messages have been processed
+	// Would: a dry run found a message to process. t is its task, or the one that it would be
+	// registered as. It has neither route nor deliveries if the pass would decide on it first.
+	Would(w *Would, t tasks.Task)
 }
 
 // Pass is how a pass is done, and with what. All fields except Bounces must be set; an Audit that

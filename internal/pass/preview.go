@@ -31,35 +31,29 @@ type Would struct {
 	DeletedAt   *time.Time       `json:"deleted_at,omitempty"` // then, on the server, not before; nil: it is kept, or that is not known yet
 }
 
-// Would is what a pass would do with the message. It is nil for a registered message.
-func (p Preview) Would() *Would {
-	d, r, id := p.Entry.Decision, p.Registration, p.Entry.Identity
-	if r.Fate != tasks.New {
-		return nil
+func would(t tasks.Task, outcome string) *Would {
+	return &Would{
+		Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID,
+		MessageID: t.Identity.MessageID, Sender: t.Identity.Sender, Subject: t.Identity.Subject, Size: t.Identity.Size,
+		Status: t.Status, Keep: t.Keep, Route: t.Route, Recipients: append([]string{}, recipientsToDo(t.Deliveries)...), Outcome: outcome,
 	}
-	w := &Would{
-		Inbox: p.Inbox, Folder: p.Folder, UIDValidity: uint32(p.Epoch), UID: p.Entry.UID,
-		MessageID: id.MessageID, Sender: id.Sender, Subject: id.Subject, Size: id.Size,
-		Status: r.Status, Skip: r.Skip, Recipients: append([]string{}, recipientsToDo(p.Deliveries)...), Outcome: p.outcome(),
-	}
-	if d != nil {
-		w.Route, w.Keep = d.Route, d.Keep
-	}
+}
+
+// wouldRegister is what a pass would do with a message that it would register as t.
+func wouldRegister(t tasks.Task, d *tasks.Decision) *Would {
+	w := would(t, registering(t, d))
+	w.Skip = t.Skip
 	return w
 }
 
-// WouldProcess is what a pass would do with a task that is due. Without deliveries it has no
+// wouldProcess is what a pass would do with a task that is due. Without deliveries it has no
 // decision of the current routes.
-func WouldProcess(t tasks.Task) *Would {
-	w := &Would{
-		Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID, Task: &t.ID,
-		MessageID: t.Identity.MessageID, Sender: t.Identity.Sender, Subject: t.Identity.Subject, Size: t.Identity.Size,
-		Status: t.Status, Keep: t.Keep, Route: t.Route, Recipients: append([]string{}, recipientsToDo(t.Deliveries)...),
-		Outcome: fmt.Sprintf("task %d (%s) would be processed", t.ID, t.Status) + withheld(t.Deliveries),
-	}
+func wouldProcess(t tasks.Task) *Would {
+	w := would(t, fmt.Sprintf("task %d (%s) would be processed", t.ID, t.Status)+withheld(t.Deliveries))
 	if len(t.Deliveries) == 0 {
 		w.Outcome = fmt.Sprintf("task %d (%s) would be decided by the current routes; to see how: postrider route test --task %[1]d", t.ID, t.Status)
 	}
+	w.Task = &t.ID
 	return w
 }
 
@@ -72,28 +66,28 @@ func (w Would) String() string {
 	return fmt.Sprintf("%s %s UID %d %s %q: %s", w.Inbox, text.Line(w.Folder), w.UID, from, text.Cut(text.Line(w.Subject), 60), w.Outcome)
 }
 
-func (p Preview) outcome() string {
-	d, r := p.Entry.Decision, p.Registration
+// registering says what would become of a message that would be registered as t.
+func registering(t tasks.Task, d *tasks.Decision) string {
 	switch {
-	case r.Skip == tasks.SkipDuplicate:
+	case t.Skip == tasks.SkipDuplicate:
 		return "would be registered and skipped: duplicate"
 	case d == nil:
 		return "would be registered, and decided on when it can be read"
-	case r.Skip == tasks.SkipTooLarge:
+	case t.Skip == tasks.SkipTooLarge:
 		return "would be registered and skipped: " + d.Reason
-	case r.Status.Ended():
+	case t.Status.Ended():
 		return "would not be forwarded: " + d.Reason
 	}
 	what := "would be forwarded"
-	if p.Entry.Mode == string(forward.Notice) {
+	if t.Form.Mode == string(forward.Notice) {
 		what = "a notice would be sent"
 	}
-	to := cmp.Or(strings.Join(recipientsToDo(p.Deliveries), ", "), "nobody")
+	to := cmp.Or(strings.Join(recipientsToDo(t.Deliveries), ", "), "nobody")
 	what = fmt.Sprintf("%s to %s by route %s", what, to, d.Route)
 	for _, n := range d.Notes {
 		what += " (" + text.Line(n.Detail) + ")"
 	}
-	return what + withheld(p.Deliveries)
+	return what + withheld(t.Deliveries)
 }
 
 // withheld names the recipients that a pass would not try, and says why.
@@ -112,13 +106,9 @@ func (f ReplayFate) String() string {
 	if len(f.Recipients) == 0 {
 		return "nobody: " + f.Reason
 	}
-	return f.Route + ": " + strings.Join(text.Some(f.Recipients, enough), ", ") + leftOutNote(f.LeftOut)
-}
-
-// leftOutNote follows the recipients. It names the address that is left out, if there is one.
-func leftOutNote(own string) string {
-	if own == "" {
-		return ""
+	who := f.Route + ": " + strings.Join(text.Some(f.Recipients, enough), ", ")
+	if f.LeftOut != "" {
+		who += " (left out: " + f.LeftOut + ", the inbox's own address)"
 	}
-	return " (left out: " + own + ", the inbox's own address)"
+	return who
 }

@@ -16,8 +16,7 @@ type dueOnes struct {
 	recipients []string
 }
 
-func (o *dueOnes) Due(t tasks.Task) {
-	w := WouldProcess(t)
+func (o *dueOnes) Would(w *Would, _ tasks.Task) {
 	o.outcomes, o.recipients = append(o.outcomes, w.Route+": "+w.Outcome), append(o.recipients, w.Recipients...)
 }
 

@@ -96,12 +96,3 @@ func (r *Report) Clean() bool {
 	}
 	return r.Totals.Retry == 0 && r.Totals.Dead == 0 && r.Totals.Uncertain == 0 && r.Totals.Backlog == 0
 }
-
-// Preview is a message that a dry run found, and what a pass would do with it.
-type Preview struct {
-	Inbox, Folder string
-	Epoch         int64
-	Entry         tasks.Entry
-	Registration  tasks.Registration
-	Deliveries    []tasks.Delivery // before the first attempt; none if it would not be forwarded
-}

@@ -70,11 +70,11 @@ type previews struct {
 	why map[string]string
 }
 
-func (p *previews) Preview(v Preview) {
+func (p *previews) Would(_ *Would, t tasks.Task) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if v.Entry.Decision.Status() != tasks.Received {
-		p.why[v.Entry.Identity.Subject] = v.Entry.Decision.Reason
+	if t.Status != tasks.Received {
+		p.why[t.Identity.Subject] = t.Reason
 	}
 }
 
