@@ -226,13 +226,13 @@ func (a *app) try(ctx context.Context, cfg *config.Config, table *route.Table, s
 	if err != nil {
 		return pass.Trial{}, err
 	}
-	relay, err := unopened(cfg, log).relay() // which does not connect
+	relay, err := unopened(cfg, log).relay()
 	if err != nil {
 		return pass.Trial{}, err
 	}
 	defer func() { _ = relay.Close() }()
 	trial, err := pass.Tester{
-		Routes: table, Senders: relay, Style: style(cfg), Hold: cfg.Forward.Uncertain == string(route.Hold), Notices: notices(cfg),
+		Routes: table, Relay: relay, Style: style(cfg), Hold: cfg.Forward.Uncertain == string(route.Hold), Notices: notices(cfg),
 		MaxSize: int64(cfg.Forward.MaxSize), MaxReceived: cfg.Forward.MaxReceived,
 		Composer: func() (*forward.Composer, error) { return composer(cfg, opts.resolver(cfg)) },
 	}.Try(ctx, s)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"postrider/internal/inbox"
+	"postrider/internal/tasks"
 	"postrider/internal/text"
 )
 
@@ -20,13 +21,8 @@ type Rewind struct {
 // Moves reports whether the cursor is above its new place.
 func (r Rewind) Moves() bool { return r.To < r.Folder.LastSeenUID }
 
-// Registry knows which messages are registered.
-type Registry interface {
-	Unregistered(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error)
-}
-
 // PlanRewind finds out on the server where the cursors of the folders would go. It changes nothing.
-func PlanRewind(ctx context.Context, src Source, known Registry, in inbox.Inbox, back inbox.Back) ([]Rewind, error) {
+func PlanRewind(ctx context.Context, src Source, known tasks.Registrar, in inbox.Inbox, back inbox.Back) ([]Rewind, error) {
 	folders, err := back.Folders(in)
 	if err != nil {
 		return nil, err
@@ -42,7 +38,7 @@ func PlanRewind(ctx context.Context, src Source, known Registry, in inbox.Inbox,
 	return plans, nil
 }
 
-func (r *Rewind) plan(ctx context.Context, src Source, known Registry, in inbox.Inbox, since string) error {
+func (r *Rewind) plan(ctx context.Context, src Source, known tasks.Registrar, in inbox.Inbox, since string) error {
 	if r.Folder.InitializedAt == nil {
 		return fmt.Errorf("folder %q was never scanned and has no cursor yet; to choose where it begins: `postrider inbox set %s --start all`",
 			r.Folder.Name, text.Arg(in.Address))

@@ -51,16 +51,10 @@ func (t Trial) Content() io.Reader {
 	return t.content.Reader()
 }
 
-// Senders knows which envelope sender a message goes out with, *forward.Relay.
-type Senders interface {
-	Envelope(m *message.Message, via forward.Trace, to []string) forward.Envelope
-	Sender(from string, as forward.Mode) string
-}
-
 // Tester tries routes on messages, as a pass would, and sends nothing.
 type Tester struct {
 	Routes      *route.Table
-	Senders     Senders
+	Relay       *forward.Relay                    // knows the envelope sender, and does not connect
 	Composer    func() (*forward.Composer, error) // asked for only when something would go out
 	Style       route.Style
 	Hold        bool // the policy for an unknown outcome, when the route has none
@@ -79,7 +73,7 @@ func (t Tester) Try(ctx context.Context, s Specimen) (Trial, error) {
 		Inbox: s.Inbox, Folder: s.Folder, Task: s.Task.ID, Subject: s.Message.Subject(), Sender: s.Message.From(), Size: s.Size,
 		Status: decision.Status(), Reason: decision.Reason, Route: d.Route, Recipients: append([]string{}, d.To...), LeftOut: d.LeftOut,
 		Priority: d.Priority, Uncertain: route.Retry, Mode: string(t.Style.Mode), Routes: t.Routes.Explain(ctx, s.Mail),
-		EnvelopeFrom: t.Senders.Envelope(s.Message, forward.Trace{Inbox: s.Inbox, TaskID: s.Task.ID}, d.To).From,
+		EnvelopeFrom: t.Relay.Envelope(s.Message, forward.Trace{Inbox: s.Inbox, TaskID: s.Task.ID}, d.To).From,
 	}
 	if t.Routes.Holds(d.Route, t.Hold) {
 		out.Uncertain = route.Hold
@@ -112,7 +106,7 @@ func (t Tester) compose(ctx context.Context, out *Trial, s Specimen) error {
 		return err
 	}
 	out.Mode, out.ModeReason = string(out.content.Mode), out.content.Remark
-	out.EnvelopeFrom = t.Senders.Sender(out.EnvelopeFrom, out.content.Mode)
+	out.EnvelopeFrom = t.Relay.Sender(out.EnvelopeFrom, out.content.Mode)
 	return nil
 }
 
