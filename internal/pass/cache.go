@@ -197,21 +197,16 @@ func (c *cache) wait(ctx context.Context) error {
 func (c *cache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.removeAll()
+	for at, b := range c.bodies {
+		_ = b.body.Close()
+		c.remove(at, b)
+	}
 }
 
 // close is clear, and the cache takes no more: nothing will be claimed here.
 func (c *cache) close() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.closed = true
-	c.removeAll()
-}
-
-// removeAll is to be called with the lock held.
-func (c *cache) removeAll() {
-	for at, b := range c.bodies {
-		_ = b.body.Close()
-		c.remove(at, b)
-	}
+	c.mu.Unlock()
+	c.clear()
 }

@@ -57,7 +57,10 @@ func (h *Held) once(ctx context.Context) error {
 	}
 	h.feed.employ()
 	if busy != nil {
-		h.busy(busy)
+		h.tally.change(func(r *InboxReport) {
+			r.Busy = fmt.Sprintf("%s scans it (until %s unless renewed)", busy.Holder, busy.Until.Format(time.RFC3339))
+		})
+		h.log.Info("another run scans this inbox; delivering what is due", "holder", busy.Holder, "until", busy.Until)
 		h.cache.close() // no scanner fills it
 		return h.besideScan(h.deliverer().run(ctx))
 	}
@@ -72,11 +75,6 @@ func (h *Held) once(ctx context.Context) error {
 	return joined(err, <-delivered)
 }
 
-func (h *Held) busy(b *inbox.Busy) {
-	h.tally.change(func(r *InboxReport) { r.Busy = busyText(b) })
-	h.log.Info("another run scans this inbox; delivering what is due", "holder", b.Holder, "until", b.Until)
-}
-
 // besideScan is an error of the deliverer, unless it is that the server takes no second connection:
 // the run that scans has one.
 func (h *Held) besideScan(err error) error {
@@ -85,10 +83,6 @@ func (h *Held) besideScan(err error) error {
 		return nil
 	}
 	return err
-}
-
-func busyText(b *inbox.Busy) string {
-	return fmt.Sprintf("%s scans it (until %s unless renewed)", b.Holder, b.Until.Format(time.RFC3339))
 }
 
 func (h *Held) scanner(lease *scanLease, registered func()) *scanner {

@@ -9,7 +9,6 @@ import (
 	"postrider/internal/forward"
 	"postrider/internal/imapsrc"
 	"postrider/internal/message"
-	"postrider/internal/route"
 	"postrider/internal/tasks"
 )
 
@@ -301,10 +300,8 @@ func (s *scanner) entry(ctx context.Context, f *folder, it fetched) (tasks.Entry
 	if wanted := s.pass.Config.Headers; wanted != nil && wanted(s.in) {
 		e.Header = tasks.HeaderOf(it.msg.Header)
 	}
-	m := route.Mail{
-		Inbox: s.in.Address, Labels: s.in.Labels.Texts(), Folder: f.row.Name, Message: it.msg, Size: e.Identity.Size, At: s.pass.Now(),
-	}
 	var err error
+	m := MailOf(s.in, tasks.Task{Folder: f.row.Name, Identity: e.Identity, CreatedAt: s.pass.Now()}, it.msg)
 	e.Decision, err = s.pass.decide(ctx, m, s.revision, s.log.With("folder", f.row.Name, "uid", it.meta.UID))
 	if ofMessage(err) { // it is registered: its task counts the attempts to decide
 		return e, nil

@@ -41,7 +41,6 @@ import (
 	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
-	"postrider/internal/text"
 )
 
 // Source is the IMAP side of one inbox, *imapsrc.Conn.
@@ -182,12 +181,18 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	p.Config.Turns.Each(boxes, func(i int, in inbox.Inbox) { report.Inboxes[i] = work.inbox(ctx, in) })
 	work.hosts.report(ctx, p.failure())
 	work.End()
-	interrupted := ctx.Err() // what comes now is not what a pass is for
+	report.Interrupted = ctx.Err() != nil // what comes now is not what a pass is for
 	p.expire(ctx, boxes, report.Inboxes)
 	p.countWaiting(ctx, work.gate, boxes, &report)
 	tries, _ := work.gate.tried()
 	report.RelayTried = tries > 0
-	report.finish(p.Now().Sub(start), work.gate.fault(), interrupted)
+	if fault := work.gate.fault(); fault != nil {
+		report.RelayError = fault.Error()
+	}
+	for _, in := range report.Inboxes {
+		report.Totals.add(in.Counters)
+	}
+	report.DurationMS = p.Now().Sub(start).Milliseconds()
 	return report
 }
 
@@ -237,8 +242,6 @@ func (t *tally) change(f func(*InboxReport)) {
 	defer t.mu.Unlock()
 	f(&t.sum)
 }
-
-func (t *tally) fail(err error) { t.change(func(r *InboxReport) { r.Error = text.Error(err) }) }
 
 // ended counts a task that ended its claim in s. One that is claimed again counts as its last claim
 // ends.

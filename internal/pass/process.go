@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"postrider/internal/inbox"
+	"postrider/internal/text"
 )
 
 // Process is one process at work: what all inboxes that it works on share. A pass makes one and
@@ -117,12 +118,11 @@ func (pr *Process) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
 		work = h.preview
 	}
 	if err := work(ctx); err != nil && ctx.Err() == nil {
-		h.tally.fail(err)
-		level := pr.pass.failure()
+		level, left := pr.pass.failure(), ""
 		if pr.hosts.names(in.Address) {
-			level = slog.LevelInfo
-			h.tally.change(func(r *InboxReport) { r.Left = ServerOf(in) })
+			level, left = slog.LevelInfo, ServerOf(in)
 		}
+		h.tally.change(func(r *InboxReport) { r.Error, r.Left = text.Error(err), left })
 		h.log.Log(ctx, level, "the inbox failed", "error", err)
 	}
 	return h.tally.report()

@@ -72,17 +72,6 @@ func (c *Counters) count(s tasks.Status) {
 	}
 }
 
-func (r *Report) finish(took time.Duration, relay, stopped error) {
-	r.DurationMS = took.Milliseconds()
-	r.Interrupted = stopped != nil
-	if relay != nil {
-		r.RelayError = relay.Error()
-	}
-	for _, in := range r.Inboxes {
-		r.Totals.add(in.Counters)
-	}
-}
-
 // Clean reports whether nothing is left to be retried, and an operator has nothing to decide. A
 // message may wait for a limit: later passes send it.
 func (r *Report) Clean() bool {

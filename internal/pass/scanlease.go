@@ -73,8 +73,8 @@ func (l *scanLease) hold(ctx context.Context, log *slog.Logger, work func(contex
 		if end.Pause = imapsrc.BackOffOf(err); end.Pause > 0 {
 			log.Warn("the server asked clients to back off; no run connects to this inbox for that time", "pause", end.Pause)
 		}
-		if end.Interrupted = ctx.Err() != nil; !end.Interrupted {
-			end.Failure, end.LoginNeeded = errText(err), imapsrc.KindOf(err) == imapsrc.KindLogin
+		if end.Interrupted = ctx.Err() != nil; err != nil && !end.Interrupted {
+			end.Failure, end.LoginNeeded = err.Error(), imapsrc.KindOf(err) == imapsrc.KindLogin
 		}
 		err = errors.Join(err, l.leases.FinishScan(context.WithoutCancel(ctx), l.by, end))
 	}
@@ -103,11 +103,4 @@ func (l *scanLease) renewing(ctx context.Context, log *slog.Logger, work func(co
 		return context.Cause(held)
 	}
 	return err
-}
-
-func errText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }

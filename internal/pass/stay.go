@@ -68,9 +68,6 @@ func (h *Held) Ready() bool { return h.session.connected() && h.session.scanned.
 // Connected reports whether there is a connection.
 func (h *Held) Connected() bool { return h.session.connected() }
 
-// Totals count what became of messages since the inbox is held.
-func (h *Held) Totals() Counters { return h.tally.report().Counters }
-
 // OfInbox reports whether an error is that of one inbox, its account or its server, and not of what
 // all inboxes share: the database, the disk.
 func OfInbox(err error) bool {

@@ -69,7 +69,7 @@ func TestStay(t *testing.T) {
 		if dials, _ := s.servers[boxA].counts(); dials != 1 || !h.Ready() {
 			t.Errorf("%d connections, ready is %v; want one, and that it is", dials, h.Ready())
 		}
-		if got := h.Totals(); got.Registered != 2 || got.Forwarded != 2 {
+		if got := h.tally.report().Counters; got.Registered != 2 || got.Forwarded != 2 {
 			t.Errorf("the totals are %+v, want two registered and forwarded", got)
 		}
 	})
