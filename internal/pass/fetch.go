@@ -57,13 +57,14 @@ func notGone(batch []fetched, err error) error {
 	return err
 }
 
-// discard closes what was fetched.
+// discard closes what was fetched, and forgets what was not.
 func discard(batch []fetched) {
 	for i := range batch {
-		if batch[i].msg != nil {
-			_ = batch[i].msg.Close()
-			batch[i].msg = nil
+		it := &batch[i]
+		if it.msg != nil {
+			_ = it.msg.Close()
 		}
+		it.msg, it.gone, it.err = nil, false, nil
 	}
 }
 

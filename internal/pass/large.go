@@ -23,18 +23,6 @@ func (f *fetched) refused(why error) {
 	}
 }
 
-// headed are the messages of a batch of which only the header is fetched because of the announced
-// size, with that size.
-func headed(batch []fetched) map[uint32]int64 {
-	found := map[uint32]int64{}
-	for _, it := range batch {
-		if it.head && it.announced > 0 {
-			found[it.meta.UID] = it.announced
-		}
-	}
-	return found
-}
-
 // tooLarge ends a claim whose message is found too large only now. If a recipient has the message
 // or may have it, that is a failed attempt: the others must get the same.
 func (d *deliverer) tooLarge(ctx context.Context, j *job, why string) (tasks.Status, error) {

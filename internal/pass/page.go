@@ -26,35 +26,35 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 		return err
 	}
 	s.pass.Observer.Done(len(uids) - len(unseen))
-	rest, failed := s.session.metadata(ctx, f, unseen)
+	metas, failed := s.session.metadata(ctx, f, unseen)
+	rest := s.toFetch(metas)
 	last := uids[len(uids)-1]
-	if failed != nil { // what came is registered
-		if len(rest) == 0 {
-			return failed
-		}
-		last = rest[len(rest)-1].UID
-	}
-	var listed map[uint32]bool
-	if failed == nil {
-		if rest, listed, err = s.withListed(ctx, f, unseen, rest); err != nil {
+	switch {
+	case failed == nil:
+		if rest, err = s.withListed(ctx, f, unseen, rest); err != nil {
 			return err
 		}
+	case len(rest) == 0:
+		return failed
+	default: // what came is registered
+		last = rest[len(rest)-1].meta.UID
 	}
-	var large map[uint32]int64 // the sizes that the server gave only when it was to send these
 	for broke := 0; len(rest) > 0; {
 		if err := s.cache.wait(ctx); err != nil {
 			return err
 		}
-		batch := s.batch(rest, large, listed, broke > 0)
+		batch := rest[:1]
+		if broke == 0 {
+			batch = rest[:fits(rest)]
+		}
+		head := batch[0].head
 		err := s.session.fetch(ctx, f.row.Name, f.row.UIDValidity, batch)
 		n := disposed(batch)
-		known := len(large)
-		large = headed(batch)
 		switch {
 		case err != nil && !s.session.again(ctx, err):
 			discard(batch)
 			return err
-		case err == nil, n > 0, len(large) > known:
+		case err == nil, n > 0, batch[0].head != head:
 			broke = 0
 		default:
 			if broke++; broke == 2 {
@@ -67,7 +67,7 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 		}
 		cursor := last
 		if len(rest) > 0 {
-			cursor = rest[0].UID - 1
+			cursor = rest[0].meta.UID - 1
 		}
 		if err := s.register(ctx, f, batch[:n], cursor); err != nil {
 			return err
@@ -83,63 +83,71 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 // server may send its flags alone.
 func isDescribed(m imapsrc.Meta) bool { return m.Size > 0 || !m.Received.IsZero() }
 
-// withListed adds to metas the messages of a page that the server does not describe, and yet lists
-// once more. Such a message was not expunged: the server has a fault, and the cursor must not pass
-// the message without a trace of it. listed are those.
-func (s *scanner) withListed(ctx context.Context, f *folder, uids []uint32, metas []imapsrc.Meta) (all []imapsrc.Meta, listed map[uint32]bool, _ error) {
-	at := map[uint32]imapsrc.Meta{}
-	for _, m := range metas {
-		if isDescribed(m) {
-			at[m.UID] = m
+// withListed leaves out the messages of a page that the server does not describe, unless it lists
+// them once more. Such a message was not expunged: the server has a fault, and the cursor must not
+// pass the message without a trace of it.
+func (s *scanner) withListed(ctx context.Context, f *folder, uids []uint32, page []fetched) ([]fetched, error) {
+	described := map[uint32]fetched{}
+	for _, it := range page {
+		if isDescribed(it.meta) {
+			described[it.meta.UID] = it
 		}
 	}
-	if len(at) == len(uids) {
-		return metas, nil, nil
+	if len(described) == len(uids) {
+		return page, nil
 	}
 	again, err := s.session.listAgain(ctx, f, uids[0], uids[len(uids)-1])
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	listed = map[uint32]bool{}
+	page = nil
+	listed := 0
 	for _, uid := range uids {
-		m, described := at[uid]
-		if !described {
-			if _, there := slices.BinarySearch(again, uid); !there { // expunged
-				s.pass.Observer.Done(1)
-				continue
-			}
-			m, listed[uid] = imapsrc.Meta{UID: uid}, true
+		it, known := described[uid]
+		_, there := slices.BinarySearch(again, uid)
+		switch {
+		case known:
+			page = append(page, it)
+		case there:
+			listed++
+			page = append(page, fetched{meta: imapsrc.Meta{UID: uid}, notice: s.pass.Config.Notices, listed: true})
+		default: // expunged
+			s.pass.Observer.Done(1)
 		}
-		all = append(all, m)
 	}
-	if len(listed) > 0 {
-		s.log.Warn("the server lists messages, and does not describe them", "folder", f.row.Name, "messages", len(listed))
+	if listed > 0 {
+		s.log.Warn("the server lists messages, and does not describe them", "folder", f.row.Name, "messages", listed)
 	}
-	return all, listed, nil
+	return page, nil
 }
 
-// batch is what is fetched at once: as much as fits on the disk, or just one.
-func (s *scanner) batch(rest []imapsrc.Meta, large map[uint32]int64, listed map[uint32]bool, alone bool) []fetched {
-	var batch []fetched
-	octets := int64(0)
-	for _, m := range rest {
-		it := fetched{meta: m, notice: s.pass.Config.Notices, announced: large[m.UID], listed: listed[m.UID]}
-		switch {
-		case it.announced > 0:
-			it.head = true
-		case m.Size <= s.pass.Config.MaxSize:
-			octets += m.Size
-		case s.pass.Config.Notices:
-			it.head = true
-		default:
-			it.skip = tooLarge(m.Size, s.pass.Config.MaxSize)
+// toFetch are the messages of a page, and what is to be fetched of each.
+func (s *scanner) toFetch(metas []imapsrc.Meta) []fetched {
+	page := make([]fetched, len(metas))
+	for i, m := range metas {
+		page[i] = fetched{meta: m, notice: s.pass.Config.Notices}
+		if large := m.Size > s.pass.Config.MaxSize; large && s.pass.Config.Notices {
+			page[i].head = true
+		} else if large {
+			page[i].skip = tooLarge(m.Size, s.pass.Config.MaxSize)
 		}
-		if len(batch) > 0 && (alone || octets > maxBatchOctets) {
-			break
-		}
-		batch = append(batch, it)
 	}
-	return batch
+	return page
+}
+
+// fits is how many of the messages are fetched at once: as many as fit on the disk, but at least
+// one.
+func fits(page []fetched) int {
+	octets := int64(0)
+	for i, it := range page {
+		if !it.head && it.skip == "" {
+			octets += it.meta.Size
+		}
+		if i > 0 && octets > maxBatchOctets {
+			return i
+		}
+	}
+	return len(page)
 }
 
 // register registers a batch and moves the cursor. When ctx ends, it registers what is decided

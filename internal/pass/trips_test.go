@@ -180,7 +180,7 @@ func TestBatchIsBoundedInOctets(t *testing.T) {
 			for i, size := range tc.sizes {
 				metas = append(metas, imapsrc.Meta{UID: uint32(i + 1), Size: size})
 			}
-			if got := len(s.batch(metas, nil, nil, false)); got != tc.want {
+			if got := fits(s.toFetch(metas)); got != tc.want {
 				t.Errorf("the first batch has %d messages; want %d", got, tc.want)
 			}
 		})
