@@ -18,32 +18,27 @@ import (
 // login tries once, with one mechanism. A second attempt with the same password could lock the
 // account.
 func (c *Conn) login(ctx context.Context) error {
-	op := "log in as " + c.cfg.Username
-	return c.do(ctx, op, loginAnswer, func() error {
-		caps, err := c.loginCaps()
-		if caps == nil || err != nil {
-			return err
-		}
-		err = c.authenticate(caps)
-		c.listed = c.wire.capabilitiesListed()
-		var no *imap.Error
-		if !errors.As(err, &no) {
-			return err
-		}
-		return c.loginFailure(no)
-	})
+	return c.tryLogin(ctx, c.authenticate, c.loginFailure)
 }
 
-// loginCaps are the capabilities before the login; nil when the server wants none.
-func (c *Conn) loginCaps() (imap.CapSet, error) {
-	if c.client.State() == imap.ConnStateAuthenticated { // PREAUTH (RFC 3501 7.1.4)
-		return nil, nil
-	}
-	caps := c.client.Caps()
-	if caps == nil {
-		return nil, errors.New("the server does not list its capabilities")
-	}
-	return caps, nil
+// tryLogin logs in, unless the server wants no login. refused explains its refusal.
+func (c *Conn) tryLogin(ctx context.Context, authenticate func(imap.CapSet) error, refused func(*imap.Error) error) error {
+	return c.do(ctx, "log in as "+c.cfg.Username, loginAnswer, func() error {
+		if c.client.State() == imap.ConnStateAuthenticated { // PREAUTH (RFC 3501 7.1.4)
+			return nil
+		}
+		caps := c.client.Caps()
+		if caps == nil {
+			return errors.New("the server does not list its capabilities")
+		}
+		err := authenticate(caps)
+		c.listed = c.wire.capabilitiesListed()
+		var no *imap.Error
+		if errors.As(err, &no) {
+			return refused(no)
+		}
+		return err
+	})
 }
 
 // authenticate prefers AUTHENTICATE PLAIN to LOGIN (RFC 3501 6.2.3), because it allows any octet in

@@ -62,30 +62,20 @@ func (c *Conn) bearerLogin(ctx context.Context) error {
 }
 
 func (c *Conn) tryToken(ctx context.Context) error {
-	return c.do(ctx, "log in as "+c.cfg.Username, loginAnswer, func() error {
-		caps, err := c.loginCaps()
-		if caps == nil || err != nil {
-			return err
-		}
+	login := c.bearer()
+	return c.tryLogin(ctx, func(caps imap.CapSet) error {
 		var offered []string
 		for _, m := range caps.AuthMechanisms() {
 			offered = append(offered, strings.ToUpper(m))
 		}
-		login := c.bearer()
 		login.Mechanism = bearer.Choose(offered)
 		if login.Mechanism == "" {
 			return &Error{Kind: KindAuth, Err: fmt.Errorf("the server takes no access tokens (it offers %s, and neither XOAUTH2 nor "+
 				"OAUTHBEARER); this account needs a password", clean(strings.Join(authMechanisms(caps), " ")))}
 		}
 		c.presented = true
-		err = c.client.Authenticate(saslLogin{login})
-		c.listed = c.wire.capabilitiesListed()
-		var no *imap.Error
-		if !errors.As(err, &no) {
-			return err
-		}
-		return c.tokenRefused(no, login)
-	})
+		return c.client.Authenticate(saslLogin{login})
+	}, func(no *imap.Error) error { return c.tokenRefused(no, login) })
 }
 
 func (c *Conn) bearer() *bearer.Login {
