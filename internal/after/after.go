@@ -156,7 +156,7 @@ func (w *Worker) enter(inboxID int64) bool {
 		return false
 	}
 	if w.busy == nil {
-		w.busy, w.places = map[int64]bool{}, make(chan struct{}, inboxes)
+		w.busy, w.until, w.places = map[int64]bool{}, map[int64]time.Time{}, make(chan struct{}, inboxes)
 	}
 	w.busy[inboxID] = true
 	return true
@@ -198,18 +198,10 @@ func (w *Worker) inbox(ctx context.Context, in inbox.Inbox) error {
 			return err
 		}
 	}
-	w.pause(in.ID, v.again)
-	return nil
-}
-
-// pause has the server of an inbox left alone for a while.
-func (w *Worker) pause(inboxID int64, d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.until == nil {
-		w.until = map[int64]time.Time{}
-	}
-	w.until[inboxID] = w.Now().Add(d)
+	w.until[in.ID] = w.Now().Add(v.again)
+	return nil
 }
 
 // job is one claim.

@@ -98,17 +98,18 @@ func (v *visit) read(ctx context.Context, jobs []*job) {
 	}
 }
 
-// copies are the jobs whose message is in the open folder already: an earlier try copied it.
-func (v *visit) copies(ctx context.Context, opened imapsrc.Folder, jobs []*job) (map[*job]bool, error) {
-	out := map[*job]bool{}
+// uncopied are the jobs whose message no try has copied to the open folder.
+func (v *visit) uncopied(ctx context.Context, opened imapsrc.Folder, jobs []*job) (missing []*job, _ error) {
 	for _, j := range jobs {
 		there, err := v.copied(ctx, opened, j)
 		if err != nil {
 			return nil, err
 		}
-		out[j] = there
+		if !there && !j.copied {
+			missing = append(missing, j)
+		}
 	}
-	return out, nil
+	return missing, nil
 }
 
 // maxCandidates bounds how many messages are read to find a copy: the newest ones.

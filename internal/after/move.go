@@ -24,11 +24,11 @@ const maxCopies = 3
 // copyAndExpunge moves messages on servers without MOVE. Killed in between, the next try finds the
 // copies.
 func (v *visit) copyAndExpunge(ctx context.Context, at place, jobs []*job, folder string) error {
-	var there map[*job]bool
+	var missing []*job
 	err := v.creating(ctx, folder, func() error {
 		opened, err := v.conn.Select(ctx, folder)
 		if err == nil {
-			there, err = v.copies(ctx, opened, jobs)
+			missing, err = v.uncopied(ctx, opened, jobs)
 		}
 		return err
 	})
@@ -37,12 +37,6 @@ func (v *visit) copyAndExpunge(ctx context.Context, at place, jobs []*job, folde
 	}
 	if err := v.openFolder(ctx, at); err != nil {
 		return err
-	}
-	var missing []*job
-	for _, j := range jobs {
-		if !there[j] && !j.copied {
-			missing = append(missing, j)
-		}
 	}
 	if len(missing) > 0 {
 		copied, err := v.conn.Copy(ctx, uidsOf(missing), folder)
