@@ -1,10 +1,8 @@
 package pass
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"postrider/internal/inbox"
@@ -114,9 +112,9 @@ func (a *auditor) inbox(ctx context.Context) error {
 // row reads a folder's row again.
 func (a *auditor) row(ctx context.Context, id int64) (inbox.Folder, error) {
 	in, err := a.visit.pass.Inboxes.Get(ctx, a.visit.in.Address)
-	i := slices.IndexFunc(in.Folders, func(f inbox.Folder) bool { return f.ID == id })
-	if err != nil || i < 0 {
-		return inbox.Folder{}, cmp.Or(err, errors.New("the folder was removed from the inbox"))
+	row := rowOf(in, id)
+	if err == nil && row.ID == 0 {
+		err = errors.New("the folder was removed from the inbox")
 	}
-	return in.Folders[i], nil
+	return row, err
 }

@@ -77,15 +77,13 @@ func (a *auditor) look(ctx context.Context, f *auditedFolder) error {
 			return err
 		}
 		f.folder.row = row
-		err = a.visit.session.retry(ctx, func() error {
-			return a.visit.session.in(ctx, row.Name, true, func(src Source, info imapsrc.Folder) (err error) {
-				f.said = info.Messages
-				f.folder.next, err = UIDNext(ctx, src, info)
-				if doubt = f.opened(info); err == nil && f.found.NeverScanned {
-					err = a.plan(ctx, src, info, f)
-				}
-				return err
-			})
+		err = a.visit.session.reopen(ctx, row.Name, func(src Source, info imapsrc.Folder) (err error) {
+			f.said = info.Messages
+			f.folder.next, err = UIDNext(ctx, src, info)
+			if doubt = f.opened(info); err == nil && f.found.NeverScanned {
+				err = a.plan(ctx, src, info, f)
+			}
+			return err
 		})
 		if err != nil || doubt == nil {
 			return err

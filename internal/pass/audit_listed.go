@@ -29,12 +29,10 @@ func (a *auditor) eachWindow(ctx context.Context, f *auditedFolder, each func(*w
 func (a *auditor) complete(ctx context.Context, f *auditedFolder, listed int) error {
 	for counted := 1; listed < int(f.said); counted++ {
 		before := f.said
-		err := a.visit.session.retry(ctx, func() error {
-			return a.visit.session.in(ctx, f.folder.row.Name, true, func(src Source, info imapsrc.Folder) (err error) {
-				f.said = info.Messages
-				f.folder.next, err = UIDNext(ctx, src, info) // what has arrived is counted, too
-				return err
-			})
+		err := a.visit.session.reopen(ctx, f.folder.row.Name, func(src Source, info imapsrc.Folder) (err error) {
+			f.said = info.Messages
+			f.folder.next, err = UIDNext(ctx, src, info) // what has arrived is counted, too
+			return err
 		})
 		if said := min(before, f.said); err == nil && counted > 1 && listed < int(said) {
 			err = fmt.Errorf("the server says that the folder has %d messages, and lists %d; nothing can be proved about the others", said, listed)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"postrider/internal/inbox"
 )
 
 // repair registers what is missing. It holds the scan lease, so no one else moves the cursors
@@ -49,14 +47,13 @@ func (a *auditor) repair(ctx context.Context) error {
 // run registers it. A page up to it would move the cursor over the messages before it.
 func (a *auditor) register(ctx context.Context, f *auditedFolder, lease *scanLease) error {
 	was := f.folder.row
-	i := slices.IndexFunc(lease.in.Folders, func(row inbox.Folder) bool { return row.ID == was.ID })
-	if i < 0 || lease.in.Folders[i].UIDValidity != was.UIDValidity {
+	row := &folder{row: rowOf(lease.in, was.ID), next: f.folder.next}
+	if row.row.ID == 0 || row.row.UIDValidity != was.UIDValidity {
 		return fmt.Errorf("%s: %w", f.folder, errEpoch)
 	}
 	if err := a.forgetMissing(ctx, f); err != nil {
 		return err
 	}
-	row := &folder{row: lease.in.Folders[i], next: f.folder.next}
 	all := len(f.found.Missing)
 	rest := slices.DeleteFunc(f.found.Missing, func(m MissingMessage) bool { return m.UID > row.row.LastSeenUID })
 	f.found.Counts[AsNew] += all - len(rest)

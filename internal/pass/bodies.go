@@ -211,16 +211,8 @@ func (d *deliverer) unwatched(ctx context.Context, folderID int64) bool {
 	return err == nil && !row.Active // an error of the database shows again when the claims end
 }
 
-// folder is a folder of the inbox as it is registered now; the zero folder when it was removed.
-func (d *deliverer) folder(ctx context.Context, id int64) (*inbox.Folder, error) {
+// folder is a folder of the inbox as it is registered now; the zero row when it was removed.
+func (d *deliverer) folder(ctx context.Context, id int64) (inbox.Folder, error) {
 	in, err := d.pass.Inboxes.Get(context.WithoutCancel(ctx), d.in.Address)
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range in.Folders {
-		if row.ID == id {
-			return &row, nil
-		}
-	}
-	return &inbox.Folder{}, nil
+	return rowOf(in, id), err
 }

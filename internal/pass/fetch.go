@@ -185,9 +185,7 @@ func (s *session) list(ctx context.Context, f *folder, from, to uint32) (uids []
 // listAgain is list after the folder was opened again. Before that, a server may go on to list
 // messages that another client has expunged.
 func (s *session) listAgain(ctx context.Context, f *folder, from, to uint32) ([]uint32, error) {
-	err := s.retry(ctx, func() error {
-		return s.in(ctx, f.row.Name, true, func(Source, imapsrc.Folder) error { return nil })
-	})
+	err := s.reopen(ctx, f.row.Name, func(Source, imapsrc.Folder) error { return nil })
 	if err != nil {
 		return nil, err
 	}

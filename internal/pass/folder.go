@@ -21,6 +21,16 @@ type folder struct {
 
 func (f *folder) String() string { return fmt.Sprintf("folder %q", f.row.Name) }
 
+// rowOf is a folder of an inbox; the zero row when it was removed.
+func rowOf(in inbox.Inbox, id int64) inbox.Folder {
+	for _, row := range in.Folders {
+		if row.ID == id {
+			return row
+		}
+	}
+	return inbox.Folder{}
+}
+
 // compared reports that all messages of the epoch were compared with what is registered. Nothing of
 // the folder is claimed before that.
 func (f *folder) compared() bool { return f.row.Reconciled == f.row.UIDValidity }
@@ -41,7 +51,7 @@ func (s *scanner) open(ctx context.Context) ([]*folder, error) {
 			errs = append(errs, err)
 			continue
 		}
-		err := s.session.retry(ctx, func() error { return s.openFolder(ctx, f) })
+		err := s.openFolder(ctx, f)
 		if err == nil {
 			err = s.lookBack(ctx, f)
 		}
@@ -76,7 +86,7 @@ func toOpen(ctx context.Context, q tasks.Registrar, row inbox.Folder) (bool, err
 const noEpoch = -1
 
 func (s *scanner) openFolder(ctx context.Context, f *folder) error {
-	return s.session.in(ctx, f.row.Name, true, func(src Source, info imapsrc.Folder) error {
+	return s.session.reopen(ctx, f.row.Name, func(src Source, info imapsrc.Folder) error {
 		var err error
 		f.opened = info
 		if f.next, err = UIDNext(ctx, src, info); err != nil {

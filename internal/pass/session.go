@@ -207,6 +207,11 @@ func (s *session) retry(ctx context.Context, fn func() error) error {
 	}
 }
 
+// reopen runs f with the folder selected again, and again on a new connection when that broke.
+func (s *session) reopen(ctx context.Context, folder string, f func(Source, imapsrc.Folder) error) error {
+	return s.retry(ctx, func() error { return s.in(ctx, folder, true, f) })
+}
+
 // unreachable reports whether the session could not be opened. It waits for nobody's turn.
 func (s *session) unreachable() bool { return s.failed.Load() != nil }
 
