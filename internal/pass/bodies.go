@@ -29,11 +29,9 @@ func (d *deliverer) withBodies(ctx context.Context, jobs []*job) ([]*job, error)
 		}
 		switch {
 		case err != nil:
-			status, err := d.unrecorded(ctx, j, nil, err)
-			d.end(j, status, err)
+			d.ends(j)(d.unrecorded(ctx, j, nil, err))
 		case d.settled(t):
-			status, err := d.settle(ctx, j, t.Deliveries)
-			d.end(j, status, err)
+			d.ends(j)(d.settle(ctx, j, t.Deliveries))
 		case j.msg == nil && !j.claim.Recorded(): // it is claimed later
 			d.end(j, "", nil)
 		case j.msg != nil:
@@ -105,11 +103,8 @@ func (d *deliverer) fetch(ctx context.Context, jobs []*job) ([]*job, error) {
 	}
 	var found []*job
 	for i, j := range jobs {
-		ready, status, ended := d.received(ctx, j, batch[i], err)
-		if ready {
+		if d.received(ctx, j, batch[i], err) {
 			found = append(found, j)
-		} else {
-			d.end(j, status, ended)
 		}
 	}
 	if connection {
@@ -118,29 +113,27 @@ func (d *deliverer) fetch(ctx context.Context, jobs []*job) ([]*job, error) {
 	return found, d.failure()
 }
 
-// received gives a job what was fetched, and reports whether that is its message; otherwise the
-// claim has ended in status. failed is why not all could be fetched.
-func (d *deliverer) received(ctx context.Context, j *job, it fetched, failed error) (ready bool, status tasks.Status, err error) {
+// received gives a job what was fetched, and reports whether that is its message; otherwise it ends
+// the job. failed is why not all could be fetched.
+func (d *deliverer) received(ctx context.Context, j *job, it fetched, failed error) (ready bool) {
 	j.claim.Task.Identity.Size = max(j.claim.Task.Identity.Size, it.announced)
-	t := j.claim.Task
+	t, end := j.claim.Task, d.ends(j)
 	j.msg = it.msg
 	switch {
 	case it.msg != nil && t.Read && isOf(t, it.msg):
-		return true, "", nil
+		return true
 	case it.msg != nil || it.gone || errors.Is(failed, errEpoch):
 		return d.doubtful(ctx, j, it, failed)
 	case errors.Is(failed, errDeleted):
-		status, err = d.vanished(ctx, j, failed.Error())
+		return end(d.vanished(ctx, j, failed.Error()))
 	case it.skip != "":
-		status, err = d.tooLarge(ctx, j, it.skip)
+		return end(d.tooLarge(ctx, j, it.skip))
 	case it.err != nil:
-		status, err = d.fail(ctx, j, t.Deliveries, fmt.Errorf("fetch: %w", it.err))
+		return end(d.fail(ctx, j, t.Deliveries, fmt.Errorf("fetch: %w", it.err)))
 	case lost(failed) || ctx.Err() != nil:
-		status, err = d.release(ctx, j, "its folder could not be read: "+text.Error(failed), 0, nil)
-	default:
-		status, err = d.release(ctx, j, "its folder could not be read: "+text.Error(failed), d.pass.Config.Policy.Base, nil)
+		return end(d.release(ctx, j, "its folder could not be read: "+text.Error(failed), 0, nil))
 	}
-	return false, status, err
+	return end(d.release(ctx, j, "its folder could not be read: "+text.Error(failed), d.pass.Config.Policy.Base, nil))
 }
 
 // isOf reports whether a message is the one that a task was registered for. Of a message that was
@@ -161,22 +154,20 @@ func isOf(t tasks.Task, m *message.Message) bool {
 
 // doubtful is received for a job whose message did not come, or may be another one. The folder is
 // looked up after the fetch: a scan may have begun a new epoch meanwhile.
-func (d *deliverer) doubtful(ctx context.Context, j *job, it fetched, failed error) (ready bool, status tasks.Status, err error) {
-	t := j.claim.Task
+func (d *deliverer) doubtful(ctx context.Context, j *job, it fetched, failed error) (ready bool) {
+	t, end := j.claim.Task, d.ends(j)
 	row, err := d.folder(ctx, t.FolderID)
 	if err != nil {
-		status, err = d.unrecorded(ctx, j, nil, err)
-		return false, status, err
+		return end(d.unrecorded(ctx, j, nil, err))
 	}
 	current := row.UIDValidity == t.Epoch
 	another := it.msg != nil && (t.Read || !isOf(t, it.msg))
 	why := "it is no longer in its folder"
 	switch {
 	case it.msg != nil && !another && current: // nothing is known of its content
-		return true, "", nil
+		return true
 	case current && errors.Is(failed, errEpoch), !current && row.Reconciled != row.UIDValidity:
-		status, err = d.release(ctx, j, "its UIDVALIDITY changed; the next scan looks for it", d.pass.Config.Policy.Base, nil)
-		return false, status, err
+		return end(d.release(ctx, j, "its UIDVALIDITY changed; the next scan looks for it", d.pass.Config.Policy.Base, nil))
 	case !current && row.Epoch() == t.UIDValidity():
 		why = "it was not found again after the server gave UIDs to other messages"
 	case !current:
@@ -184,12 +175,10 @@ func (d *deliverer) doubtful(ctx context.Context, j *job, it fetched, failed err
 	case another:
 		why = "the server gave its UID to another message"
 		if err := d.pass.Inboxes.Distrust(context.WithoutCancel(ctx), t.FolderID, t.Epoch); err != nil {
-			status, err = d.unrecorded(ctx, j, nil, err)
-			return false, status, err
+			return end(d.unrecorded(ctx, j, nil, err))
 		}
 	}
-	status, err = d.vanished(ctx, j, why)
-	return false, status, err
+	return end(d.vanished(ctx, j, why))
 }
 
 // vanished ends a claim whose message is not there, unless a scan has found it again.

@@ -13,8 +13,7 @@ import (
 
 // deliver processes one claim. Its message is at hand.
 func (d *deliverer) deliver(ctx context.Context, j *job) {
-	status, err := d.process(ctx, j)
-	d.end(j, status, err)
+	d.ends(j)(d.process(ctx, j))
 }
 
 // process returns the task's new status, empty if no counter changes. An error is the database's.

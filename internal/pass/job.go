@@ -42,6 +42,14 @@ func (d *deliverer) end(j *job, status tasks.Status, err error) {
 	j.done()
 }
 
+// ends returns end for what a call returns that ended the claim. The job is not ready then.
+func (d *deliverer) ends(j *job) func(tasks.Status, error) (ready bool) {
+	return func(status tasks.Status, err error) bool {
+		d.end(j, status, err)
+		return false
+	}
+}
+
 // sent lets another message be sent while the end of this one is being recorded.
 func (d *deliverer) sent(j *job) {
 	_ = j.msg.Close()
