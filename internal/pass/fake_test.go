@@ -166,7 +166,7 @@ func (s *site) scan(addr string) {
 // process is what a pass shares among its inboxes.
 func (s *site) process() *Process {
 	pr := s.pass.process()
-	pr.hosts = newHosts(s.pass.Log)
+	pr.hosts = newHosts()
 	return pr
 }
 

@@ -31,13 +31,22 @@ const cachedBatches = 2
 func (pr *Process) Hold(in inbox.Inbox) *Held {
 	p := pr.pass
 	log := p.Log.With("inbox", in.Address)
-	return &Held{
+	h := &Held{
 		process: pr, revision: p.revisionFor(in, pr.revision), in: in, log: log,
-		session: newSession(func(ctx context.Context) (Source, error) { return pr.dial(ctx, in) }, log),
-		cache:   newCache(cachedBatches*maxBatchOctets, cachedBatches*p.Config.Page),
-		tally:   newTally(p.Observer, InboxReport{Email: in.Address, Labels: in.Labels}),
-		feed:    newFeed(),
+		cache: newCache(cachedBatches*maxBatchOctets, cachedBatches*p.Config.Page),
+		tally: newTally(p.Observer, InboxReport{Email: in.Address, Labels: in.Labels}),
+		feed:  newFeed(),
 	}
+	h.session = newSession(h.dial, log)
+	return h
+}
+
+func (h *Held) dial(ctx context.Context) (Source, error) {
+	dial := h.process.pass.Dial
+	if h.process.hosts != nil {
+		return dialAt(ctx, h.process.hosts, h.in, dial)
+	}
+	return dial(ctx, h.in)
 }
 
 // Close closes the connection, unless another Held has adopted it.

@@ -23,8 +23,6 @@ const maxNamed = 20
 // hosts are the IMAP servers of a pass, each a host and a port. Only the inboxes that
 // find a server unreachable wait for its timeouts; the inboxes behind them do not.
 type hosts struct {
-	log *slog.Logger
-
 	mu      sync.Mutex
 	ended   *sync.Cond // an attempt to reach a server
 	servers map[string]*server
@@ -39,8 +37,8 @@ type server struct {
 
 func (s *server) left() bool { return s.failures >= enoughFailures }
 
-func newHosts(log *slog.Logger) *hosts {
-	h := &hosts{log: log, servers: map[string]*server{}}
+func newHosts() *hosts {
+	h := &hosts{servers: map[string]*server{}}
 	h.ended = sync.NewCond(&h.mu)
 	return h
 }
@@ -50,7 +48,7 @@ func newHosts(log *slog.Logger) *hosts {
 func Visit[S any](n Turns, boxes []inbox.Inbox, dial func(context.Context, inbox.Inbox) (S, error),
 	do func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (S, error)),
 ) {
-	hosts := newHosts(slog.New(slog.DiscardHandler)) // the error of each inbox names the server
+	hosts := newHosts()
 	n.Each(boxes, func(i int, in inbox.Inbox) {
 		do(i, in, func(ctx context.Context, in inbox.Inbox) (S, error) { return dialAt(ctx, hosts, in, dial) })
 	})
@@ -128,7 +126,7 @@ func (h *hosts) names(address string) bool {
 
 // report logs one line for each server that was left, which names the inboxes that have no line of
 // their own.
-func (h *hosts) report(ctx context.Context, level slog.Level) {
+func (h *hosts) report(ctx context.Context, log *slog.Logger, level slog.Level) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for name, s := range h.servers {
@@ -136,7 +134,7 @@ func (h *hosts) report(ctx context.Context, level slog.Level) {
 			continue
 		}
 		slices.Sort(s.rest)
-		h.log.Log(ctx, level, "the server cannot be reached; its remaining inboxes are skipped in this pass", "server", name,
+		log.Log(ctx, level, "the server cannot be reached; its remaining inboxes are skipped in this pass", "server", name,
 			"inboxes", strings.Join(text.Some(s.rest, maxNamed), ", "), "error", s.why)
 	}
 }

@@ -177,9 +177,9 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	start := p.Now()
 	report := Report{StartedAt: start.UTC(), Inboxes: make([]InboxReport, len(boxes))}
 	work := p.begin(ctx)
-	work.hosts = newHosts(p.Log)
+	work.hosts = newHosts()
 	p.Config.Turns.Each(boxes, func(i int, in inbox.Inbox) { report.Inboxes[i] = work.inbox(ctx, in) })
-	work.hosts.report(ctx, p.failure())
+	work.hosts.report(ctx, p.Log, p.failure())
 	work.End()
 	report.Interrupted = ctx.Err() != nil // what comes now is not what a pass is for
 	p.expire(ctx, boxes, report.Inboxes)

@@ -101,14 +101,6 @@ func (pr *Process) ForgetRelayFault() { pr.gate.forget() }
 // nil when it took the message.
 func (pr *Process) RelayTries() (n int, fault error) { return pr.gate.tried() }
 
-// dial connects to the server of an inbox.
-func (pr *Process) dial(ctx context.Context, in inbox.Inbox) (Source, error) {
-	if pr.hosts != nil {
-		return dialAt(ctx, pr.hosts, in, pr.pass.Dial)
-	}
-	return pr.pass.Dial(ctx, in)
-}
-
 // inbox works on one inbox in a pass.
 func (pr *Process) inbox(ctx context.Context, in inbox.Inbox) InboxReport {
 	h := pr.Hold(in)

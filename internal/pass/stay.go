@@ -59,8 +59,6 @@ func (h *Held) Adopt(from *Held) {
 	_ = h.session.begin(context.Background(), h.dial) // fails only with its context
 }
 
-func (h *Held) dial(ctx context.Context) (Source, error) { return h.process.dial(ctx, h.in) }
-
 // Ready reports whether there is a connection, and all folders were scanned: the inbox needs no
 // Visit before Await.
 func (h *Held) Ready() bool { return h.session.connected() && h.session.scanned.has(h.in.Watched()) }

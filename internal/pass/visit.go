@@ -21,7 +21,7 @@ type visit struct {
 func (p *Pass) compare(ctx context.Context, boxes []inbox.Inbox,
 	do func(i int, v visit) error, ended func(i int, err error),
 ) {
-	hosts := newHosts(p.Log)
+	hosts := newHosts()
 	p.Config.Turns.Each(boxes, func(i int, in inbox.Inbox) {
 		log := p.Log.With("inbox", in.Address)
 		v := visit{pass: p, in: in, log: log}
@@ -39,5 +39,5 @@ func (p *Pass) compare(ctx context.Context, boxes []inbox.Inbox,
 		}
 		ended(i, err)
 	})
-	hosts.report(ctx, slog.LevelError)
+	hosts.report(ctx, p.Log, slog.LevelError)
 }
