@@ -158,11 +158,12 @@ func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []
 	if err := a.compareStated(ctx, f, uids, known); err != nil {
 		return 0, err
 	}
-	metas, err := a.describeMissing(ctx, f, uids, known)
+	missing := slices.DeleteFunc(slices.Clone(uids), func(uid uint32) bool { return f.account(uid, known[uid]) != AsMissing })
+	metas, err := a.describe(ctx, f, missing)
 	if err != nil {
 		return 0, err
 	}
-	expunged, err := a.expunged(ctx, f, s, uids, known, metas)
+	expunged, err := a.expunged(ctx, f, s, missing, metas)
 	if err != nil {
 		return 0, err
 	}
@@ -232,16 +233,8 @@ func needsMessage(d *tasks.Disposition) bool {
 	return d.TaskID != 0 && !d.Purged && slices.Contains(unfinished, d.Status)
 }
 
-// describeMissing asks the server when the missing messages arrived, and how large they are.
-func (a *auditor) describeMissing(ctx context.Context, f *auditedFolder, uids []uint32,
-	known map[uint32]*tasks.Disposition,
-) (map[uint32]imapsrc.Meta, error) {
-	var missing []uint32
-	for _, uid := range uids {
-		if f.account(uid, known[uid]) == AsMissing {
-			missing = append(missing, uid)
-		}
-	}
+// describe asks the server when the missing messages arrived, and how large they are.
+func (a *auditor) describe(ctx context.Context, f *auditedFolder, missing []uint32) (map[uint32]imapsrc.Meta, error) {
 	metas, err := a.visit.session.metadata(ctx, f.folder, missing)
 	out := make(map[uint32]imapsrc.Meta, len(metas))
 	for _, m := range metas {
@@ -300,30 +293,32 @@ func (a *auditor) message(f *auditedFolder, uid uint32, d *tasks.Disposition, m 
 	if as == "" {
 		return nil
 	}
+	line := Audited{Inbox: a.visit.in.Address, Folder: f.folder.row.Name, UIDValidity: f.found.UIDValidity, UID: uid, Account: as}
+	if d != nil {
+		line.add(*d)
+	}
 	f.found.Messages++
 	f.found.Counts[as]++
-	if d != nil {
-		f.found.arrived(d.Deliveries)
+	switch as {
+	case AsMissing:
+		line.Received, line.Size = receivedAt(m), m.Size
+		f.found.Missing = append(f.found.Missing, MissingMessage{UID: uid, TaskID: line.TaskID, Received: line.Received, Size: line.Size})
+	case AsReappeared:
+		f.found.Strays = append(f.found.Strays, Stray{TaskID: line.TaskID, UIDValidity: line.UIDValidity, UID: uid, Status: line.Status})
 	}
-	if as == AsMissing {
-		missing := MissingMessage{UID: uid, Received: receivedAt(m), Size: m.Size}
-		if d != nil {
-			missing.TaskID = d.TaskID
-		}
-		f.found.Missing = append(f.found.Missing, missing)
+	return a.tell(f, line)
+}
+
+// tell counts what reports say of a message that was forwarded, and reports the message.
+func (a *auditor) tell(f *auditedFolder, line Audited) error {
+	if len(line.Bounced) > 0 {
+		f.found.Bounced++
 	}
-	if as == AsReappeared {
-		f.found.Strays = append(f.found.Strays, Stray{TaskID: d.TaskID, UIDValidity: f.found.UIDValidity, UID: uid, Status: d.Status})
+	if len(line.To) > 0 && len(line.Confirmed) == len(line.To) {
+		f.found.Confirmed++
 	}
 	if a.opts.Each == nil {
 		return nil
-	}
-	line := Audited{Inbox: a.visit.in.Address, Folder: f.folder.row.Name, UIDValidity: f.found.UIDValidity, UID: uid, Account: as}
-	if as == AsMissing {
-		line.Received, line.Size = receivedAt(m), m.Size
-	}
-	if d != nil {
-		line.add(*d)
 	}
 	return a.opts.Each(line)
 }
@@ -369,28 +364,5 @@ func (m *Audited) add(d tasks.Disposition) {
 				m.Confirmed = append(m.Confirmed, to.Recipient)
 			}
 		}
-	}
-}
-
-// arrived counts what reports say of a message that was forwarded to these.
-func (f *FolderAudit) arrived(ds []tasks.Delivery) {
-	bounced, confirmed, to := 0, 0, 0
-	for _, d := range ds {
-		switch {
-		case d.Status != tasks.Delivered:
-		case d.HasBounced():
-			bounced++
-		default:
-			to++
-			if d.IsConfirmed() {
-				confirmed++
-			}
-		}
-	}
-	if bounced > 0 {
-		f.Bounced++
-	}
-	if to > 0 && confirmed == to {
-		f.Confirmed++
 	}
 }

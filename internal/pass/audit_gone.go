@@ -52,7 +52,6 @@ func (a *auditor) gone(f *auditedFolder, epoch int64, d tasks.Disposition) error
 		return nil
 	}
 	f.examine(d)
-	f.found.arrived(d.Deliveries)
 	as := accountOf[d.Status]
 	switch {
 	case d.Lost():
@@ -67,15 +66,12 @@ func (a *auditor) gone(f *auditedFolder, epoch int64, d tasks.Disposition) error
 		f.found.Gone++
 		f.found.GoneAs[as]++
 	}
-	if a.opts.Each == nil {
-		return nil
-	}
 	line := Audited{
 		Inbox: a.visit.in.Address, Folder: f.folder.row.Name, UIDValidity: uint32(epoch), UID: d.UID, Account: as,
 		Gone: !f.found.Unwatched, Unwatched: f.found.Unwatched,
 	}
 	line.add(d)
-	return a.opts.Each(line)
+	return a.tell(f, line)
 }
 
 // forget drops tasks that something else deleted and whose message is not on the server either.

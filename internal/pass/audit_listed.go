@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"postrider/internal/imapsrc"
-	"postrider/internal/tasks"
 )
 
 // eachWindow lists the folder, up to the cursor at least: the last messages may be gone.
@@ -49,12 +48,12 @@ func (a *auditor) complete(ctx context.Context, f *auditedFolder, listed int) er
 
 // expunged are the missing messages that the server does not describe, and does not list any more.
 // One that it still lists is missing: the server has a fault, and nobody has the message.
-func (a *auditor) expunged(ctx context.Context, f *auditedFolder, s *window, uids []uint32,
-	known map[uint32]*tasks.Disposition, metas map[uint32]imapsrc.Meta,
+func (a *auditor) expunged(ctx context.Context, f *auditedFolder, s *window, missing []uint32,
+	metas map[uint32]imapsrc.Meta,
 ) (map[uint32]bool, error) {
 	out := map[uint32]bool{}
-	for _, uid := range uids {
-		if !isDescribed(metas[uid]) && f.account(uid, known[uid]) == AsMissing {
+	for _, uid := range missing {
+		if !isDescribed(metas[uid]) {
 			out[uid] = true
 		}
 	}
