@@ -73,13 +73,10 @@ func (c *Conn) selectFolder(ctx context.Context, name string, readOnly bool) (Fo
 	c.folder, c.messages, c.flags = name, 0, nil
 	c.wire.opening()
 	var f Folder
-	var bad, missing bool
+	var no *imap.Error
 	err := c.do(ctx, "open folder", smallAnswer, func() error {
 		data, err := c.client.Select(name, &imap.SelectOptions{ReadOnly: readOnly}).Wait()
-		var no *imap.Error
 		if errors.As(err, &no) {
-			bad = no.Type == imap.StatusResponseTypeBad
-			missing = no.Code == "" && !bad || no.Code == imap.ResponseCodeNonExistent || no.Code == imap.ResponseCodeTryCreate
 			kind := kindOf(no, KindNoFolder)
 			if no.Code == imap.ResponseCodeAuthorizationFailed { // the login is done: it is about this folder
 				kind = KindNoFolder
@@ -100,8 +97,10 @@ func (c *Conn) selectFolder(ctx context.Context, name string, readOnly bool) (Fo
 	if err == nil && f.UIDNext == 0 {
 		f.UIDNext, err = c.uidNext(ctx, name)
 	}
+	if no != nil {
+		err = c.suggest(ctx, err, name, no)
+	}
 	if err != nil {
-		err = c.suggest(ctx, err, name, bad, missing)
 		c.folder = ""
 		return Folder{}, err
 	}
@@ -118,13 +117,12 @@ func (c *Conn) uidNext(ctx context.Context, name string) (next uint32, err error
 	return next, err
 }
 
-// suggest adds the folders with the most similar names to the error. hMailServer answers BAD for a
-// folder that does not exist. So do servers that are out of order; those do not list folders
-// either. missing says that the refusal names that as its reason (RFC 5530 3), or none: Dovecot 2.3
-// sends no code.
-func (c *Conn) suggest(ctx context.Context, err error, name string, bad, missing bool) error {
+// suggest adds the folders with the most similar names to the error for a refusal. hMailServer
+// answers BAD for a folder that does not exist. So do servers that are out of order; those do not
+// list folders either.
+func (c *Conn) suggest(ctx context.Context, err error, name string, no *imap.Error) error {
 	var e *Error
-	if !errors.As(err, &e) || e.Kind != KindNoFolder && (e.Kind != KindProtocol || !bad) {
+	if !errors.As(err, &e) || e.Kind != KindNoFolder && e.Kind != KindProtocol {
 		return err
 	}
 	names, listErr := c.Folders(ctx)
@@ -136,6 +134,8 @@ func (c *Conn) suggest(ctx context.Context, err error, name string, bad, missing
 	if slices.Contains(names, name) {
 		return e
 	}
+	missing := no.Code == imap.ResponseCodeNonExistent || no.Code == imap.ResponseCodeTryCreate || // RFC 5530 3
+		no.Code == "" && no.Type == imap.StatusResponseTypeNo // Dovecot 2.3
 	e.Unlisted = missing && !slices.ContainsFunc(names, func(other string) bool { return strings.EqualFold(other, name) })
 	hint := text.DidYouMean(name, names)
 	if hint == "" {

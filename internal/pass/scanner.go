@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"postrider/internal/inbox"
 )
@@ -83,7 +84,8 @@ func (s *scanner) catchUp(ctx context.Context, f *folder) error {
 			page := rest[:min(len(rest), most)]
 			most = s.pass.Config.Page
 			if err := s.page(ctx, f, page); err != nil {
-				f.left = countAbove(uids, f.row.LastSeenUID) + beyond
+				registered, _ := slices.BinarySearch(uids, f.row.LastSeenUID+1)
+				f.left = len(uids) - registered + beyond
 				return err
 			}
 			rest = rest[len(page):]
@@ -109,16 +111,6 @@ func (s *scanner) reconciled(ctx context.Context, f *folder) error {
 	return err
 }
 
-func countAbove(uids []uint32, cursor uint32) int {
-	n := 0
-	for _, uid := range uids {
-		if uid > cursor {
-			n++
-		}
-	}
-	return n
-}
-
 // baselinePage is how many messages from before the start are noted in one transaction.
 const baselinePage = 500
 
@@ -130,9 +122,7 @@ func (s *scanner) baseline(ctx context.Context, f *folder) error {
 		if err != nil {
 			return err
 		}
-		for rest := uids; len(rest) > 0; {
-			part := rest[:min(len(rest), baselinePage)]
-			rest = rest[len(part):]
+		for part := range slices.Chunk(uids, baselinePage) {
 			if err := s.noteBaseline(ctx, f, part, part[len(part)-1]); err != nil {
 				return err
 			}
