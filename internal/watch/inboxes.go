@@ -133,18 +133,10 @@ func settings(in inbox.Inbox) inbox.Inbox {
 	return in
 }
 
-// logins is what a session was opened with.
-type logins struct {
-	address, host, username, auth, password, caFile, fingerprint, clientCert string
-	security                                                                 inbox.Security
-	port                                                                     int
-	plaintext                                                                bool
-}
-
-func login(in inbox.Inbox) logins {
-	return logins{
-		address: in.Address, host: in.Host, username: in.Username, auth: in.Auth, password: string(in.Password),
-		caFile: in.CAFile, fingerprint: in.TLSFingerprint, clientCert: in.ClientCert,
-		security: in.Security, port: in.Port, plaintext: in.AllowPlaintext,
+// login is what a session is opened with.
+func login(in inbox.Inbox) [11]any {
+	return [...]any{
+		in.Address, in.Host, in.Port, in.Security, in.AllowPlaintext, in.Username, in.Auth, in.Password,
+		in.CAFile, in.TLSFingerprint, in.ClientCert,
 	}
 }
