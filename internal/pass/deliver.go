@@ -123,7 +123,7 @@ func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (task
 		}
 		d.sent(j)
 	case errors.As(err, &mark):
-		return d.unrecorded(ctx, j, a.ds, mark.err)
+		return d.unrecorded(ctx, j, a.ds, mark.error)
 	case errors.As(err, &limit):
 		return d.cutShort(ctx, j, a, limit)
 	case ctx.Err() == nil && errors.As(err, &quota): // the database
@@ -167,11 +167,7 @@ func (d *deliverer) transact(ctx context.Context, j *job, a *attempt, env forwar
 }
 
 // markError says that the deliveries could not be recorded, so the content is not sent.
-type markError struct{ err error }
-
-func (e *markError) Error() string { return e.err.Error() }
-
-func (e *markError) Unwrap() error { return e.err }
+type markError struct{ error }
 
 // mark records how far the deliveries are, and what goes out.
 func (d *deliverer) mark(ctx context.Context, j *job, a *attempt, c *forward.Content) error {

@@ -133,11 +133,9 @@ func (s *session) open(ctx context.Context) error {
 
 // dialError is a connection that could not be opened, or that the server ended for a reason for
 // which it is not opened again at once.
-type dialError struct{ err error }
+type dialError struct{ error }
 
-func (e *dialError) Error() string { return e.err.Error() }
-
-func (e *dialError) Unwrap() error { return e.err }
+func (e *dialError) Unwrap() error { return e.error }
 
 // errEpoch is a folder whose UIDVALIDITY changed while the pass was at work.
 var errEpoch = errors.New("its UIDVALIDITY changed during the pass; the next pass goes on")
@@ -175,11 +173,9 @@ func (s *session) broken(err error) error {
 }
 
 // brokenError is the end of a connection that had worked before.
-type brokenError struct{ err error }
+type brokenError struct{ error }
 
-func (e *brokenError) Error() string { return e.err.Error() }
-
-func (e *brokenError) Unwrap() error { return e.err }
+func (e *brokenError) Unwrap() error { return e.error }
 
 // again reports whether a call that failed with err is worth repeating on a new connection: the old
 // one worked and then broke. A server that cannot be reached at all is left to the next pass.
