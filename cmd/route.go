@@ -302,14 +302,12 @@ func (s *services) specimen(ctx context.Context, t tasks.Task) (pass.Specimen, e
 	if err != nil {
 		return pass.Specimen{}, err
 	}
-	dial := func() (pass.Source, error) {
-		d, err := s.dialer()
-		if err != nil {
-			return nil, err
-		}
-		return d.server(ctx, in)
+	var m *message.Message
+	conn, err := s.connect(ctx, in)
+	if err == nil {
+		defer func() { _ = conn.Close() }()
+		m, err = pass.Fetch(ctx, conn, t, int64(s.cfg.Forward.MaxSize))
 	}
-	m, err := pass.Fetch(ctx, dial, t, int64(s.cfg.Forward.MaxSize))
 	if err != nil {
 		return pass.Specimen{}, fmt.Errorf("fetch the message of task %d: %w", t.ID, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"postrider/internal/forward"
-	"postrider/internal/imapsrc"
 	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
@@ -111,12 +110,7 @@ func (t Tester) compose(ctx context.Context, out *Trial, s Specimen) error {
 }
 
 // Fetch reads the message of a task from its server; of one larger than maxSize only the header.
-func Fetch(ctx context.Context, dial func() (Source, error), t tasks.Task, maxSize int64) (*message.Message, error) {
-	src, err := dial()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = src.Close() }()
+func Fetch(ctx context.Context, src Source, t tasks.Task, maxSize int64) (m *message.Message, _ error) {
 	info, err := src.Select(ctx, t.Folder)
 	switch {
 	case err != nil:
@@ -124,16 +118,11 @@ func Fetch(ctx context.Context, dial func() (Source, error), t tasks.Task, maxSi
 	case info.UIDValidity != t.UIDValidity():
 		return nil, fmt.Errorf("the UIDVALIDITY of folder %q has changed since; `postrider run --inbox %s` finds its messages again", t.Folder, text.Arg(t.Inbox))
 	}
-	return fetchOne(ctx, src, t, t.Identity.Size > maxSize)
-}
-
-func fetchOne(ctx context.Context, src Source, t tasks.Task, headerOnly bool) (m *message.Message, err error) {
 	fetch := src.Bodies
-	if headerOnly {
+	if t.Identity.Size > maxSize {
 		fetch = src.Headers
 	}
-	var found imapsrc.Result
-	found, err = fetch(ctx, []uint32{t.UID}, func(_ uint32, one *message.Message) error {
+	found, err := fetch(ctx, []uint32{t.UID}, func(_ uint32, one *message.Message) error {
 		m = one
 		return nil
 	})
