@@ -147,7 +147,7 @@ func (c *contentReader) multipart(boundary, implied string, depth int) {
 	parts := 0
 	for ; c.parts <= MaxParts && c.lines.next(); parts++ {
 		fields, err := readHeader(c.lines)
-		if err != nil || slices.ContainsFunc(fields, field.junk) {
+		if err != nil || slices.ContainsFunc(fields, Field.junk) {
 			c.incomplete("its parts cannot be separated")
 			return
 		}

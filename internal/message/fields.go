@@ -1,5 +1,7 @@
 package message
 
+import "bytes"
+
 // Field is one header field as it stands in the message, with folding and line ends. Name is in
 // lower case; it is empty for a line that is no field.
 type Field struct {
@@ -7,17 +9,13 @@ type Field struct {
 	Raw  []byte
 }
 
+// junk reports whether a line is neither a field nor the empty line.
+func (f Field) junk() bool { return f.Name == "" && len(bytes.TrimSpace(f.Raw)) > 0 }
+
 // Fields reads the header again and returns everything before the body, in order. The last element
 // is the empty line, without a name, unless the message ends before it or the header is longer than
 // 1 MiB.
-func (m *Message) Fields() ([]Field, error) {
-	fields, err := readHeader(m.Body.buffered())
-	out := make([]Field, len(fields))
-	for i, f := range fields {
-		out[i] = Field{Name: f.name, Raw: f.raw}
-	}
-	return out, err
-}
+func (m *Message) Fields() ([]Field, error) { return readHeader(m.Body.buffered()) }
 
 // TextOf is Text for one field of this header.
 func (h Header) TextOf(f Field) string { return h.decode(unfolded(f.Raw)) }

@@ -25,12 +25,12 @@ var storeFields = map[string]bool{
 	"x-gmail-labels": true,
 }
 
-func fingerprint(fields []field, body io.Reader) (Fingerprint, error) {
+func fingerprint(fields []Field, body io.Reader) (Fingerprint, error) {
 	h := sha256.New()
 	h.Write([]byte("postrider message 1\n"))
 	for _, f := range fields {
-		if !storeFields[f.name] {
-			h.Write(f.raw)
+		if !storeFields[f.Name] {
+			h.Write(f.Raw)
 		}
 	}
 	if _, err := io.Copy(h, body); err != nil {

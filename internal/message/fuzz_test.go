@@ -143,9 +143,9 @@ func checkOrder(t *testing.T, octets string, h Header) {
 	var all []byte
 	var names []string
 	for _, f := range fields {
-		all = append(all, f.raw...)
-		if f.name != "" {
-			names = append(names, f.name)
+		all = append(all, f.Raw...)
+		if f.Name != "" {
+			names = append(names, f.Name)
 		}
 	}
 	if !bytes.HasPrefix([]byte(octets), all) {

@@ -13,23 +13,13 @@ import (
 // maxHeader is how much of a header is parsed, in octets. The rest is still forwarded.
 const maxHeader = 1 << 20
 
-// field is one header field as it stands in the message, with folding and line ends. A line that is
-// no field has no name.
-type field struct {
-	name string // lower case
-	raw  []byte
-}
-
-// junk reports whether a line is neither a field nor the empty line.
-func (f field) junk() bool { return f.name == "" && len(bytes.TrimSpace(f.raw)) > 0 }
-
 // readHeader reads up to and including the empty line. It keeps a line that is no field (an mbox
 // "From " line, a missing colon) as junk, and still finds the fields after it.
 func readHeader(r interface {
 	ReadSlice(delim byte) (line []byte, err error)
 },
-) ([]field, error) {
-	var fields []field
+) ([]Field, error) {
+	var fields []Field
 	for size := 0; size < maxHeader; {
 		line, err := r.ReadSlice('\n')
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
@@ -38,12 +28,12 @@ func readHeader(r interface {
 		size += len(line)
 		last := len(fields) - 1
 		switch {
-		case len(line) > 0 && last >= 0 && (line[0] == ' ' || line[0] == '\t' || !endsLine(fields[last].raw)):
-			fields[last].raw = append(fields[last].raw, line...)
+		case len(line) > 0 && last >= 0 && (line[0] == ' ' || line[0] == '\t' || !endsLine(fields[last].Raw)):
+			fields[last].Raw = append(fields[last].Raw, line...)
 		case len(line) == 0 || bytes.Equal(line, crlf):
-			return append(fields, field{raw: bytes.Clone(line)}), nil
+			return append(fields, Field{Raw: bytes.Clone(line)}), nil
 		default:
-			fields = append(fields, field{name: fieldName(line), raw: bytes.Clone(line)})
+			fields = append(fields, Field{Name: fieldName(line), Raw: bytes.Clone(line)})
 		}
 	}
 	return fields, nil
@@ -76,13 +66,12 @@ type Header struct {
 
 type headerField struct{ name, value string }
 
-func newHeader(fields []field) Header {
+func newHeader(fields []Field) Header {
 	var h Header
 	for _, f := range fields {
-		if f.name == "" {
-			continue
+		if f.Name != "" {
+			h.fields = append(h.fields, headerField{f.Name, unfolded(f.Raw)})
 		}
-		h.fields = append(h.fields, headerField{f.name, unfolded(f.raw)})
 	}
 	_, params := h.contentType()
 	h.charset = params["charset"]
