@@ -180,8 +180,8 @@ func TestNotice(t *testing.T) {
 	m := parse(t, "From: Alice <alice@client.example>\r\nSubject: =?utf-8?q?Gr=C3=B6=C3=9Fe?=\r\nMessage-ID: <big@client.example>\r\n\r\n")
 	m.HeaderOnly = true
 	c := compose(t, composer(t, ComposeConfig{}), m, Style{Mode: Redirect})
-	if c.Mode != Notice || c.Needs8bit() {
-		t.Errorf("mode %s, 8 bits %v, want a notice that every relay takes", c.Mode, c.Needs8bit())
+	if c.Mode != Notice || c.eight {
+		t.Errorf("mode %s, 8 bits %v, want a notice that every relay takes", c.Mode, c.eight)
 	}
 	got := strings.ReplaceAll(octetsOf(t, c.Reader()), "=\r\n", "")
 	for _, want := range []string{

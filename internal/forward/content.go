@@ -13,8 +13,8 @@ type Content struct {
 	Remark string
 
 	parts   []piece
-	eight   bool                     // an octet above 127
-	utf8    bool                     // in the header
+	eight   bool                     // an octet above 127: the relay must offer 8BITMIME (RFC 6152)
+	utf8    bool                     // in the header, which wants SMTPUTF8 (RFC 6531)
 	instead func() (*Content, error) // for a relay that cannot take this one; nil when there is nothing else
 }
 
@@ -35,12 +35,6 @@ func (c *Content) Reader() io.Reader {
 	}
 	return io.MultiReader(readers...)
 }
-
-// Needs8bit reports whether the relay must offer 8BITMIME (RFC 6152).
-func (c *Content) Needs8bit() bool { return c.eight }
-
-// WantsUTF8 reports whether the header has valid UTF-8 in it, which needs SMTPUTF8 (RFC 6531).
-func (c *Content) WantsUTF8() bool { return c.utf8 }
 
 // shape is what a message looks like on the wire.
 type shape struct {

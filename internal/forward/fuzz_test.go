@@ -57,11 +57,11 @@ func FuzzRedirect(f *testing.F) {
 		}
 		sent, original := octets(t, c.Reader()), octets(t, m.Body.Reader())
 		head, found := strings.CutSuffix(sent, original)
-		if !found || c.Size() != int64(len(sent)) || c.Needs8bit() != has8bit(original) {
-			t.Fatalf("sent is %q (size %d, 8 bits %v), want the original at its end", sent, c.Size(), c.Needs8bit())
+		if !found || c.Size() != int64(len(sent)) || c.eight != has8bit(original) {
+			t.Fatalf("sent is %q (size %d, 8 bits %v), want the original at its end", sent, c.Size(), c.eight)
 		}
-		if c.WantsUTF8() && !m.Header.Has8bit() {
-			t.Error("WantsUTF8 although the header is ASCII")
+		if c.utf8 && !m.Header.Has8bit() {
+			t.Error("utf8 although the header is ASCII")
 		}
 		again := inMemory(t, sent).Header
 		checkTrace(t, head, m.Header, again)

@@ -16,8 +16,8 @@ const (
 // the forwarder's name goes out with the forwarder's address when the sender's does not fit.
 func (t *Transaction) choose() error {
 	eight, utf8 := t.c.offers("8BITMIME"), t.c.offers("SMTPUTF8")
-	needsUTF8 := func() bool { return t.content.Mode == Redirect && (t.content.WantsUTF8() || t.from.utf8) }
-	for t.content.instead != nil && (t.content.Needs8bit() && !eight || needsUTF8() && !utf8) {
+	needsUTF8 := func() bool { return t.content.Mode == Redirect && (t.content.utf8 || t.from.utf8) }
+	for t.content.instead != nil && (t.content.eight && !eight || needsUTF8() && !utf8) {
 		other, err := t.content.instead()
 		if err != nil {
 			return err
@@ -39,7 +39,7 @@ func (t *Transaction) fits() (params string, ok bool, err error) {
 	case limit > 0 && size > limit: // RFC 1870 6.1
 		t.refuseAll(fmt.Sprintf("the message has %d octets, the relay takes at most %d", size, limit), "")
 		return "", false, nil
-	case t.content.Needs8bit() && !t.c.offers("8BITMIME"): // RFC 6152
+	case t.content.eight && !t.c.offers("8BITMIME"): // RFC 6152
 		t.refuseAll("the relay does not take 8-bit messages: it does not offer 8BITMIME", fix8bit)
 		return "", false, nil
 	case t.from.utf8 && !utf8 && t.from.name == t.relay.sender.name: // RFC 6531 3.2
@@ -51,7 +51,7 @@ func (t *Transaction) fits() (params string, ok bool, err error) {
 	if t.c.offers("SIZE") {
 		params += fmt.Sprintf(" SIZE=%d", size)
 	}
-	if t.content.Needs8bit() {
+	if t.content.eight {
 		params += " BODY=8BITMIME"
 	}
 	if utf8 && t.wantsUTF8() {

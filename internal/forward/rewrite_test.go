@@ -24,10 +24,10 @@ func TestRewriteEightBit(t *testing.T) {
 			}
 			m := parse(t, string(raw))
 			out := compose(t, c, m, Style{Mode: Rewrite})
-			if !out.Needs8bit() || out.Mode != Rewrite || out.Remark != "" {
+			if !out.eight || out.Mode != Rewrite || out.Remark != "" {
 				t.Errorf("for a relay with 8BITMIME: mode %s, %q; want rewrite without a remark", out.Mode, out.Remark)
 			}
-			for out.Needs8bit() {
+			for out.eight {
 				out = other(t, out)
 			}
 			if out.Mode != Attach || out.Remark != want {
