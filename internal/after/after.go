@@ -63,9 +63,11 @@ type Registry interface {
 	Noted(ctx context.Context, folderID, epoch int64, from, to uint32) ([]tasks.Noted, error)
 }
 
-// Outbox holds the actions.
+// Outbox holds the actions, *outbox.Store.
 type Outbox interface {
-	outbox.Work
+	Receive(ctx context.Context, want outbox.Want) ([]outbox.Claim, error)
+	Finish(ctx context.Context, outcomes ...outbox.Outcome) (lost []outbox.Claim, err error)
+	Extend(ctx context.Context, lease time.Duration, claims ...outbox.Claim) (lost []outbox.Claim, err error)
 	InboxesDue(ctx context.Context, destination string) ([]int64, error)
 	List(ctx context.Context, f outbox.Filter, each func(outbox.Entry) error) error
 }

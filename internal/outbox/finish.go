@@ -11,7 +11,8 @@ import (
 	"postrider/internal/db"
 )
 
-// Finish implements Work. Doing it twice changes nothing.
+// Finish records outcomes. Those whose lease was lost are left alone. Doing it twice changes
+// nothing.
 func (s *Store) Finish(ctx context.Context, outcomes ...Outcome) (lost []Claim, _ error) {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		if err := trail(tx, now, outcomes); err != nil {

@@ -110,18 +110,6 @@ type Outcome struct {
 // Line is a line of a task's audit trail.
 type Line struct{ Event, Detail string }
 
-// Work is for those who process entries.
-type Work interface {
-	// Receive claims entries that are due, oldest first. An event waits until the previous event of
-	// its task for the same destination has ended. An action waits while another action of its task
-	// is claimed.
-	Receive(ctx context.Context, want Want) ([]Claim, error)
-	// Finish records outcomes. Those whose lease was lost are left alone.
-	Finish(ctx context.Context, outcomes ...Outcome) (lost []Claim, err error)
-	// Extend renews leases.
-	Extend(ctx context.Context, lease time.Duration, claims ...Claim) (lost []Claim, err error)
-}
-
 // Message is an event on its way to a destination.
 type Message struct {
 	ID   string

@@ -17,8 +17,6 @@ import (
 // by any number of processes, and goes by the database's clock.
 type Store struct{ db *db.DB }
 
-var _ Work = (*Store)(nil)
-
 // New is a Store in an open database.
 func New(d *db.DB) *Store { return &Store{d} }
 
@@ -46,7 +44,9 @@ func (r *entryRow) entry() Entry {
 	return r.Entry
 }
 
-// Receive implements Work. Of the events of one task it claims one at a time.
+// Receive claims entries that are due, oldest first. An event waits until the previous event of its
+// task for the same destination has ended. An action waits while another action of its task is
+// claimed.
 func (s *Store) Receive(ctx context.Context, want Want) ([]Claim, error) {
 	var claims []Claim
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
@@ -131,7 +131,7 @@ func byReceipt(claims []Claim) map[string][]int64 {
 	return out
 }
 
-// Extend implements Work.
+// Extend renews leases.
 func (s *Store) Extend(ctx context.Context, lease time.Duration, claims ...Claim) (lost []Claim, _ error) {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		for receipt, ids := range byReceipt(claims) {
