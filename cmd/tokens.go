@@ -97,5 +97,5 @@ func (s *services) logins(ctx context.Context) (map[int64]string, error) {
 	if acct, err := s.relayAccount(); err == nil {
 		relay = &acct
 	}
-	return s.tokens.Needed(ctx, s.inboxes, s.apps, relay)
+	return s.tokens.Needed(ctx, s.apps, relay)
 }

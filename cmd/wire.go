@@ -124,7 +124,7 @@ func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 		measures: measure.New(d), meter: measure.NewMeter(),
 		heard: heard{logged: map[string]bool{}},
 	}
-	s.tokens = &tokens.Store{DB: d, Box: s.inboxes, Worker: s.worker(), Helper: s.inboxes.Commands.Run, Log: log}
+	s.tokens = &tokens.Store{DB: d, Inboxes: s.inboxes, Worker: s.worker(), Helper: s.inboxes.Commands.Run, Log: log}
 	s.follow()
 	for name, o := range cfg.OAuth {
 		s.apps[name], _ = o.App(name) // the configuration is valid

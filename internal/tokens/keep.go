@@ -53,7 +53,7 @@ func (s *Store) seal(ctx context.Context, a Account, got oauth.Token, now time.T
 	if err != nil {
 		return "", err
 	}
-	return s.Box.Encrypt(ctx, string(text), a.Binding())
+	return s.Inboxes.Encrypt(ctx, string(text), a.Binding())
 }
 
 // LoggedIn stores the token of a login. by is the account that logged in, if it is another one that

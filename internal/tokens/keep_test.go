@@ -112,7 +112,7 @@ func TestOutageBeforeTheEnd(t *testing.T) {
 		}
 		b.nearlyOver()
 		b.provider.fail(http.StatusBadRequest, `{"error":"invalid_grant"}`)
-		b.Store = &Store{DB: b.DB, Box: b.Box, Worker: "next pass"}
+		b.Store = &Store{DB: b.DB, Inboxes: b.Inboxes, Worker: "next pass"}
 		b.wantNeeded("invalid_grant")
 	})
 }

@@ -68,7 +68,7 @@ func (s *Store) open(a Account, r row) (token, error) {
 	if r.Sealed == "" || r.App != a.App.Name {
 		return out, nil // as if there never was one
 	}
-	text, err := s.Box.Decrypt(r.Sealed, a.Binding())
+	text, err := s.Inboxes.Decrypt(r.Sealed, a.Binding())
 	if errors.Is(err, inbox.ErrBinding) {
 		if a.App.Personal() {
 			return out, &LoginNeededError{a, "the server, the username or the application was changed since the login, or the key in secrets.key_file is not the one that encrypted the token"}
@@ -116,15 +116,9 @@ func (s *Store) exec(ctx context.Context, sql string, args ...any) (changed bool
 	return changed, err
 }
 
-// Inboxes is what Needed needs of *inbox.Store.
-type Inboxes interface {
-	List(ctx context.Context, activeOnly bool) ([]inbox.Inbox, error)
-	OAuth(in inbox.Inbox) (app string, _ error)
-}
-
 // Needed says of which inboxes, by their ids, a person has to log in, and why; key 0 is the relay.
 // relay is nil when it gets no tokens.
-func (s *Store) Needed(ctx context.Context, inboxes Inboxes, apps map[string]*oauth.App, relay *Account) (map[int64]string, error) {
+func (s *Store) Needed(ctx context.Context, apps map[string]*oauth.App, relay *Account) (map[int64]string, error) {
 	personal := func(app *oauth.App) bool { return app != nil && app.Personal() }
 	if !slices.ContainsFunc(slices.Collect(maps.Values(apps)), personal) {
 		return nil, nil
@@ -133,7 +127,7 @@ func (s *Store) Needed(ctx context.Context, inboxes Inboxes, apps map[string]*oa
 	if err != nil {
 		return nil, err
 	}
-	boxes, err := inboxes.List(ctx, false)
+	boxes, err := s.Inboxes.List(ctx, false)
 	out := map[int64]string{}
 	need := func(a Account) {
 		var login *LoginNeededError
@@ -145,7 +139,7 @@ func (s *Store) Needed(ctx context.Context, inboxes Inboxes, apps map[string]*oa
 		need(*relay)
 	}
 	for _, in := range boxes {
-		if name, err := inboxes.OAuth(in); err == nil && personal(apps[name]) {
+		if name, err := s.Inboxes.OAuth(in); err == nil && personal(apps[name]) {
 			need(ForInbox(in, apps[name]))
 		}
 	}

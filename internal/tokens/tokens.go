@@ -34,9 +34,9 @@ import (
 
 // Store keeps the tokens in the database. It is safe for concurrent use.
 type Store struct {
-	DB     *db.DB
-	Box    Box
-	Worker string // names this process in leases
+	DB      *db.DB
+	Inboxes *inbox.Store // encrypts what is stored, too
+	Worker  string       // names this process in leases
 	// Helper runs a program that prints a token.
 	Helper func(ctx context.Context, command []string) (string, error)
 	Log    *slog.Logger // nil for none
@@ -45,12 +45,6 @@ type Store struct {
 	down map[string]outage // by application, see whole, and by the Key of an account
 
 	wait, keep, keepStopped time.Duration // for tests; zero for the constants below
-}
-
-// Box encrypts what is stored.
-type Box interface {
-	Encrypt(ctx context.Context, secret string, binding []byte) (string, error)
-	Decrypt(sealed string, binding []byte) (string, error)
 }
 
 // Account is whose token it is.

@@ -102,7 +102,7 @@ func onEach(t *testing.T, test func(t *testing.T, b bench)) {
 			p := &provider{}
 			p.Server = httptest.NewServer(p)
 			t.Cleanup(p.Close)
-			s := &Store{DB: d, Box: inbox.New(d, inbox.OpenSealer(filepath.Join(t.TempDir(), "key"))), Worker: "here"}
+			s := &Store{DB: d, Inboxes: inbox.New(d, inbox.OpenSealer(filepath.Join(t.TempDir(), "key"))), Worker: "here"}
 			app := &oauth.App{Name: "corp", ClientID: "id", Issuer: p.URL, Flow: oauth.Browser}
 			test(t, bench{s, t, ForRelay("smtp.firm.example:587 starttls", "ann@firm.example", app), p})
 		})
@@ -209,7 +209,7 @@ func TestOneRenews(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {
-				other := bench{&Store{DB: b.DB, Box: b.Box, Worker: fmt.Sprint("host", i)}, t, b.acct, b.provider}
+				other := bench{&Store{DB: b.DB, Inboxes: b.Inboxes, Worker: fmt.Sprint("host", i)}, t, b.acct, b.provider}
 				other.want("a1", "")
 			})
 		}
@@ -265,7 +265,7 @@ func TestBy(t *testing.T) {
 func TestNeeded(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		apps := map[string]*oauth.App{"corp": b.acct.App, "itself": {Name: "itself", Flow: oauth.Application}}
-		boxes := b.Box.(*inbox.Store)
+		boxes := b.Inboxes
 		add := func(address, password string) inbox.Inbox {
 			in, err := boxes.Add(t.Context(), inbox.Inbox{Address: address, Host: "imap.firm.example"}, password)
 			if err != nil {
@@ -279,7 +279,7 @@ func TestNeeded(t *testing.T) {
 		office := add("office@firm.example", "oauth:corp")
 		want := func(relay *Account, want map[int64]string) {
 			t.Helper()
-			if needed, err := b.Needed(t.Context(), boxes, apps, relay); err != nil || !maps.Equal(needed, want) {
+			if needed, err := b.Needed(t.Context(), apps, relay); err != nil || !maps.Equal(needed, want) {
 				t.Errorf("logins are needed of %v (%v), want %v", needed, err, want)
 			}
 		}
@@ -335,7 +335,7 @@ func TestOutage(t *testing.T) {
 			{http.StatusUnauthorized, `{"error":"invalid_client"}`, "oauth.corp.client_id"},
 		} {
 			b.provider.fail(tt.status, tt.answer)
-			b.Store = &Store{DB: b.DB, Box: b.Box, Worker: "pass"}
+			b.Store = &Store{DB: b.DB, Inboxes: b.Inboxes, Worker: "pass"}
 			for range 3 {
 				_, err := b.Access(t.Context(), b.acct, "")
 				if err == nil || errors.As(err, new(*LoginNeededError)) || !strings.Contains(err.Error(), tt.says) {
@@ -347,7 +347,7 @@ func TestOutage(t *testing.T) {
 			}
 		}
 		b.provider.fail(0, "")
-		next := bench{&Store{DB: b.DB, Box: b.Box, Worker: "next pass"}, t, b.acct, b.provider}
+		next := bench{&Store{DB: b.DB, Inboxes: b.Inboxes, Worker: "next pass"}, t, b.acct, b.provider}
 		next.want("a1", "")
 	})
 }
