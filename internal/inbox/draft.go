@@ -12,13 +12,9 @@ import (
 // empty with OAuth2: so a login can be tried first. Nothing is stored. What Add refuses is an
 // *InvalidError here, too.
 func (s *Store) Draft(ctx context.Context, in Inbox, password string) (Inbox, string, error) {
-	in, names, err := complete(in)
+	in, err := complete(in)
 	if err != nil {
 		return Inbox{}, "", err
-	}
-	in.Folders = nil
-	for _, name := range names {
-		in.Folders = append(in.Folders, Folder{Name: name, Active: true})
 	}
 	if password == "" {
 		return Inbox{}, "", &InvalidError{errEmpty}
@@ -36,17 +32,16 @@ func (s *Store) Draft(ctx context.Context, in Inbox, password string) (Inbox, st
 	return in, password, err
 }
 
-// complete sets the defaults of a new inbox, and returns the names of its folders.
-func complete(in Inbox) (Inbox, []string, error) {
+// complete sets the defaults of a new inbox, and has all its folders watched.
+func complete(in Inbox) (Inbox, error) {
 	var names []string
 	for _, f := range in.Folders {
 		names = append(names, f.Name)
 	}
 	address, bad := ParseAddress(in.Address)
-	names, err := folderNames(names)
-	if err = errors.Join(bad, in.normalize(), err); err != nil {
-		return Inbox{}, nil, &InvalidError{err}
+	if err := errors.Join(bad, in.normalize(), in.watch(names)); err != nil {
+		return Inbox{}, &InvalidError{err}
 	}
 	in.Address, in.Active = address, true
-	return in, names, nil
+	return in, nil
 }

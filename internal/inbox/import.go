@@ -126,7 +126,8 @@ func insertInboxes(tx *gorm.DB, boxes []Inbox) error {
 		"created_at, updated_at", rows)
 }
 
-const folderColumns = "inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid, reconciled, changes"
+// newFolder is the row of a folder that is watched from now on.
+func newFolder(inboxID int64, name string) []any { return []any{inboxID, name, 1, 0, 0, 0, 0, 0, 0} }
 
 // insertWhatIsIn inserts the folders and labels of inboxes, by address, that are inserted already.
 func insertWhatIsIn(tx *gorm.DB, added map[string]Inbox) error {
@@ -139,7 +140,7 @@ func insertWhatIsIn(tx *gorm.DB, added map[string]Inbox) error {
 		}
 		for _, in := range found {
 			for _, name := range added[in.Address].Watched() {
-				rows = append(rows, []any{in.ID, name, 1, 0, 0, 0, 0, 0, 0})
+				rows = append(rows, newFolder(in.ID, name))
 			}
 			for name, value := range added[in.Address].Labels {
 				labels = append(labels, []any{in.ID, name, value})
@@ -149,7 +150,7 @@ func insertWhatIsIn(tx *gorm.DB, added map[string]Inbox) error {
 	if err := db.Insert(tx, "monitored_folders", folderColumns, rows); err != nil {
 		return err
 	}
-	return db.Insert(tx, "monitored_labels", "inbox_id, name, value", labels)
+	return db.Insert(tx, "monitored_labels", labelColumns, labels)
 }
 
 // requireKey fails when encrypted passwords or tokens exist and the key does not.

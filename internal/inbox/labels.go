@@ -143,10 +143,9 @@ func saveLabels(tx *gorm.DB, inboxID int64, labels Labels) error {
 	if err := db.Run(tx, sqlDeleteLabels, inboxID); err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		if err := db.Run(tx, sqlInsertLabel, inboxID, name, labels[name]); err != nil {
-			return err
-		}
+	var rows [][]any
+	for name, value := range labels {
+		rows = append(rows, []any{inboxID, name, value})
 	}
-	return nil
+	return db.Insert(tx, "monitored_labels", labelColumns, rows)
 }

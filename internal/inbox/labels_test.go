@@ -129,7 +129,7 @@ func testManyLabels(t *testing.T, cfg db.Config) {
 		for i := 1; i < 1000; i++ {
 			in.Address = fmt.Sprintf("desk%d@firm.example", i)
 			in.Labels = Labels{"tenant": fmt.Sprint("t", i%10), "number": fmt.Sprint(i)}
-			if err := insertInbox(tx, in, []string{"INBOX"}); err != nil {
+			if err := insertInbox(tx, in); err != nil {
 				return err
 			}
 		}

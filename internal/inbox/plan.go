@@ -121,7 +121,7 @@ func (s *Store) planOne(known map[string]*Inbox, e Entry, o ImportOptions) (Plan
 	p.New = Inbox{Address: e.Address, Active: true, Start: o.Start}
 	p.New.apply(e.Set)
 	set(&p.New.Active, e.Active)
-	err := errors.Join(e.Fault, bad, p.New.normalize(), p.watch(e.Set.Folders), s.checkPassword(e.Set.Password, o))
+	err := errors.Join(e.Fault, bad, p.New.normalize(), p.New.watch(e.Set.Folders), s.checkPassword(e.Set.Password, o))
 	p.New.Address = address
 	return p, err
 }
@@ -135,7 +135,7 @@ func (s *Store) planChange(p *Planned, o ImportOptions) error {
 	if folders == nil {
 		folders = p.Old.Watched()
 	}
-	errs := []error{p.New.normalize(), p.watch(folders)}
+	errs := []error{p.New.normalize(), p.New.watch(folders)}
 	if p.entry.Set.Password != nil {
 		errs = append(errs, s.checkPassword(p.entry.Set.Password, o))
 	}
@@ -155,11 +155,11 @@ func (s *Store) planChange(p *Planned, o ImportOptions) error {
 }
 
 // watch makes these the folders that are watched.
-func (p *Planned) watch(names []string) error {
+func (in *Inbox) watch(names []string) error {
 	names, err := folderNames(names)
-	p.New.Folders = nil
+	in.Folders = nil
 	for _, name := range names {
-		p.New.Folders = append(p.New.Folders, Folder{Name: name, Active: true})
+		in.Folders = append(in.Folders, Folder{Name: name, Active: true})
 	}
 	return err
 }

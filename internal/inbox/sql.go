@@ -32,15 +32,14 @@ const (
 	// PRIMARY KEY (inbox_id, name)
 	sqlListLabels   = `SELECT inbox_id, name, value FROM monitored_labels WHERE inbox_id IN ?`
 	sqlDeleteLabels = `DELETE FROM monitored_labels WHERE inbox_id = ?`
-	sqlInsertLabel  = `INSERT INTO monitored_labels (inbox_id, name, value) VALUES (?, ?, ?)`
+	labelColumns    = "inbox_id, name, value"
 )
 
 const (
 	// UNIQUE (inbox_id, name)
 	sqlListFolders = `SELECT id, inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid,
 		reconciled, initialized_at, last_scanned_at FROM monitored_folders WHERE inbox_id IN ? ORDER BY inbox_id, name`
-	sqlInsertFolder = `INSERT INTO monitored_folders (inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid, reconciled, changes)
-		VALUES (?, ?, 1, 0, 0, 0, 0, 0, 0)`
+	folderColumns = "inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid, reconciled, changes"
 	// Of a folder that was not watched, a new epoch that was not compared to the end has messages
 	// behind the cursor that were not registered. It begins another one, whatever a run that
 	// compares it does meanwhile.

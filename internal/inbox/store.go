@@ -60,7 +60,7 @@ type Changes struct {
 // It encrypts the password, or the reference in its place (secret.IsRef). When the address exists
 // already, the error is an *ExistsError.
 func (s *Store) Add(ctx context.Context, in Inbox, password string) (Inbox, error) {
-	in, names, err := complete(in)
+	in, err := complete(in)
 	if err != nil {
 		return Inbox{}, err
 	}
@@ -74,7 +74,7 @@ func (s *Store) Add(ctx context.Context, in Inbox, password string) (Inbox, erro
 	if in.CreatedAt, err = s.db.Clock(ctx); err != nil {
 		return Inbox{}, err
 	}
-	err = s.db.Tx(ctx, func(tx *gorm.DB) error { return insertInbox(tx, in, names) })
+	err = s.db.Tx(ctx, func(tx *gorm.DB) error { return insertInbox(tx, in) })
 	if err != nil {
 		return Inbox{}, fmt.Errorf("add an inbox: %w", err)
 	}
@@ -83,7 +83,7 @@ func (s *Store) Add(ctx context.Context, in Inbox, password string) (Inbox, erro
 
 // insertInbox succeeds when the row exists with the same password and time: then an earlier attempt
 // of this call was committed without an answer.
-func insertInbox(tx *gorm.DB, in Inbox, folders []string) error {
+func insertInbox(tx *gorm.DB, in Inbox) error {
 	found, err := find(tx, in.Address)
 	if err != nil {
 		return err
@@ -101,13 +101,7 @@ func insertInbox(tx *gorm.DB, in Inbox, folders []string) error {
 	if err != nil {
 		return err
 	}
-	if found, err = find(tx, in.Address); err != nil {
-		return err
-	}
-	if err := watch(tx, found.ID, nil, folders); err != nil {
-		return err
-	}
-	return saveLabels(tx, found.ID, in.Labels)
+	return insertWhatIsIn(tx, map[string]Inbox{in.Address: in})
 }
 
 // Set changes an inbox and returns the new state. The password, and the settings that it is bound
@@ -334,15 +328,13 @@ func watch(tx *gorm.DB, inboxID int64, have []Folder, names []string) error {
 	if err := db.Run(tx, sqlWatchFolders, names, inboxID); err != nil {
 		return err
 	}
+	var rows [][]any
 	for _, name := range names {
-		if slices.ContainsFunc(have, func(f Folder) bool { return f.Name == name }) {
-			continue
-		}
-		if err := db.Run(tx, sqlInsertFolder, inboxID, name); err != nil {
-			return err
+		if !slices.ContainsFunc(have, func(f Folder) bool { return f.Name == name }) {
+			rows = append(rows, newFolder(inboxID, name))
 		}
 	}
-	return nil
+	return db.Insert(tx, "monitored_folders", folderColumns, rows)
 }
 
 func (in *Inbox) apply(c Changes) {

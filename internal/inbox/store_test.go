@@ -221,7 +221,7 @@ func TestAddTwice(t *testing.T) {
 func TestAddAgainAfterALostAnswer(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		in := b.add("desk@firm.example")
-		err := b.db.Tx(b.ctx, func(tx *gorm.DB) error { return insertInbox(tx, in, []string{"INBOX"}) })
+		err := b.db.Tx(b.ctx, func(tx *gorm.DB) error { return insertInbox(tx, in) })
 		if err != nil {
 			t.Errorf("insertInbox of the same inbox again: %v, want no error", err)
 		}
