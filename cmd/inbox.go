@@ -196,7 +196,7 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how ad
 		if err != nil {
 			return err
 		}
-		if f.password == (passwordFlags{}) && account.OnlyOAuth(in.Host) { // it would ask for a password
+		if f.password == (passwordFlags{}) && account.Of(in.Host).OnlyOAuth() { // it would ask for a password
 			return usage(fmt.Errorf("%s takes OAuth2 and no password: set up an application as docs/providers.md says, and add --oauth NAME", in.Host))
 		}
 		password, err := a.newPassword(&f.password, address)
@@ -219,7 +219,7 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how ad
 				return err
 			}
 		}
-		if f.password.oauth == "" && account.OnlyOAuth(in.Host) {
+		if f.password.oauth == "" && account.Of(in.Host).OnlyOAuth() {
 			_, _ = fmt.Fprintf(a.err, "note: %s takes OAuth2 and no password; with an application, as in docs/providers.md: postrider inbox set %s --oauth NAME\n",
 				in.Host, text.Arg(in.Address))
 		}

@@ -204,11 +204,11 @@ func (d *dialer) login(ctx context.Context, in inbox.Inbox, password string, tok
 	if err != nil {
 		return nil, err
 	}
-	cfg := d.services.cfg
+	cfg, known := d.services.cfg, account.Of(in.Host)
 	return imapsrc.Dial(ctx, imapsrc.Config{
 		Host: in.Host, Port: in.Port, Security: imapsrc.Security(in.Security), AllowPlaintext: in.AllowPlaintext,
 		Account: in.Address, Username: in.Username, Password: password, Token: token, Auth: in.Auth,
-		Hint: account.Hint(in.Host), NeedsID: account.NeedsID(in.Host), NoIDLE: account.NoIDLE(in.Host), Unstored: in.ID == 0,
+		Hint: known.Hint, NeedsID: known.NeedsID, NoIDLE: known.NoIDLE, Unstored: in.ID == 0,
 		PasswordFrom: d.services.inboxes.Reference(in),
 		Proxy:        string(cfg.IMAP.Proxy), RootCAs: trust.roots, Sessions: trust.sessions,
 		Fingerprint: certs.Fingerprint(in.TLSFingerprint), ClientCert: trust.client, Certificate: d.services.certificateOf(in.ID),
@@ -293,7 +293,7 @@ func (s *services) passConfig(dryRun bool) pass.Config {
 // turns are how many inboxes are worked on at once.
 func (s *services) turns() pass.Turns {
 	limit := s.cfg.Concurrency
-	perAccount := func(in inbox.Inbox) int { return account.Connections(in.Host) } // as the provider allows
+	perAccount := func(in inbox.Inbox) int { return account.Of(in.Host).Connections } // as the provider allows
 	return pass.Turns{Inboxes: limit.Inboxes, PerHost: limit.PerHost, PerAccount: perAccount}
 }
 

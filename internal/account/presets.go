@@ -25,7 +25,7 @@ type Preset struct {
 	Logins      []Login // over IMAP
 	Connections int     // that one account may have; 0 when the provider does not say
 	NeedsID     bool    // opens no folder before the client sends ID (RFC 2971)
-	NoIDLE      bool    // does not announce new mail (RFC 2177): it has to be polled
+	NoIDLE      bool    // does not announce new mail (RFC 2177), whatever it offers: it has to be polled
 	Hint        string  // what a refused password probably means, and what to do
 }
 
@@ -209,40 +209,16 @@ func byMX(host string) *Preset {
 	return choose(func(p Preset) bool { return below(host, p.MX) })
 }
 
-// Hint is what a password that the IMAP server refused probably means; empty for most servers.
-func Hint(host string) string {
+// Of is the preset of an IMAP server; the zero Preset for most.
+func Of(host string) Preset {
 	if p := byHost(host); p != nil {
-		return p.Hint
+		return *p
 	}
-	return ""
+	return Preset{}
 }
 
-// Connections is how many connections an account of an IMAP server may have; 0 when its provider
-// does not say, or is not known.
-func Connections(host string) int {
-	if p := byHost(host); p != nil {
-		return p.Connections
-	}
-	return 0
-}
-
-// NoIDLE reports whether an IMAP server does not announce new mail, whatever it offers.
-func NoIDLE(host string) bool {
-	p := byHost(host)
-	return p != nil && p.NoIDLE
-}
-
-// NeedsID reports whether an IMAP server opens no folder before the client sends ID.
-func NeedsID(host string) bool {
-	p := byHost(host)
-	return p != nil && p.NeedsID
-}
-
-// OnlyOAuth reports whether the provider of an IMAP server takes OAuth2 and no password.
-func OnlyOAuth(host string) bool {
-	p := byHost(host)
-	return p != nil && slices.Equal(p.Logins, []Login{OAuth2})
-}
+// OnlyOAuth reports whether the provider takes OAuth2 and no password.
+func (p Preset) OnlyOAuth() bool { return slices.Equal(p.Logins, []Login{OAuth2}) }
 
 func byHost(host string) *Preset {
 	return choose(func(p Preset) bool { return canonical(host) == p.IMAP.Host })

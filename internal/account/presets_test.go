@@ -40,8 +40,8 @@ func TestHint(t *testing.T) {
 		"imap.163.com": "授权码", "IMAP.GMAIL.COM.": "https://myaccount.google.com/apppasswords",
 		"outlook.office365.com": "only OAuth2", "imap.firm.example": "",
 	} {
-		if got := account.Hint(host); !strings.Contains(got, want) || want == "" && got != "" {
-			t.Errorf("Hint(%s) = %q, want %q in it", host, got, want)
+		if got := account.Of(host).Hint; !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("Of(%s).Hint = %q, want %q in it", host, got, want)
 		}
 	}
 }
@@ -55,9 +55,9 @@ func TestLimits(t *testing.T) {
 		"imap.gmail.com": {15, false, false}, "IMAP.163.com": {0, true, true}, "imap.126.com": {0, true, true},
 		"imap.mail.yahoo.com": {0, false, true}, "imap.firm.example": {},
 	} {
-		got, id, noIDLE := account.Connections(host), account.NeedsID(host), account.NoIDLE(host)
-		if got != want.connections || id != want.id || noIDLE != want.noIDLE {
-			t.Errorf("%s: %d connections, ID %v, no IDLE %v; want %+v", host, got, id, noIDLE, want)
+		got := account.Of(host)
+		if got.Connections != want.connections || got.NeedsID != want.id || got.NoIDLE != want.noIDLE {
+			t.Errorf("%s: %d connections, ID %v, no IDLE %v; want %+v", host, got.Connections, got.NeedsID, got.NoIDLE, want)
 		}
 	}
 }
