@@ -2,14 +2,15 @@ package route
 
 import "slices"
 
-// verdict is the truth of a condition. It is unknown for something that cannot be read: then
-// neither the condition nor its negation holds.
-type verdict int
+// Truth is the result of one condition.
+type Truth string
 
+// The truths. Undecided is for something that cannot be read. It counts as failed, and so does its
+// negation.
 const (
-	no verdict = iota
-	yes
-	unknown
+	Held      Truth = "held"
+	NotHeld   Truth = "failed"
+	Undecided Truth = "undecided"
 )
 
 // condition is one key of a match, or a group of them.
@@ -29,27 +30,27 @@ type condition struct {
 // finding is the result of a condition.
 type finding struct {
 	*condition
-	verdict verdict
-	got     []text   // what was looked at
-	on      text     // of these, the one that matched
-	by      *pattern // the pattern that matched it; nil for conditions without patterns
-	why     string   // the verdict is unknown
-	group   []finding
+	truth Truth
+	got   []text   // what was looked at
+	on    text     // of these, the one that matched
+	by    *pattern // the pattern that matched it; nil for conditions without patterns
+	why   string   // it is undecided
+	group []finding
 }
 
-func (f *finding) unknown(why string) { f.verdict, f.why = unknown, why }
+func (f *finding) unknown(why string) { f.truth, f.why = Undecided, why }
 
 func (f *finding) is(held bool) {
-	f.verdict = no
+	f.truth = NotHeld
 	if held {
-		f.verdict = yes
+		f.truth = Held
 	}
 }
 
-// try evaluates one condition. With whole, it evaluates all of a group, for Explain; the verdict is
+// try evaluates one condition. With whole, it evaluates all of a group, for Explain; the truth is
 // the same.
 func (c *condition) try(v *view, whole bool) finding {
-	f := finding{condition: c}
+	f := finding{condition: c, truth: NotHeld}
 	switch {
 	case c.message && v.mail.Message == nil:
 		f.unknown("the message could not be fetched")
@@ -58,48 +59,48 @@ func (c *condition) try(v *view, whole bool) finding {
 	case c.test != nil:
 		c.test(v, &f)
 	case c.choice:
-		f.verdict, f.group = combine(c.group, v, whole, no, yes)
+		f.truth, f.group = combine(c.group, v, whole, NotHeld, Held)
 	default:
-		f.verdict, f.group = all(c.group, v, whole)
+		f.truth, f.group = all(c.group, v, whole)
 	}
-	if c.negate && f.verdict != unknown {
-		f.is(f.verdict == no)
+	if c.negate && f.truth != Undecided {
+		f.is(f.truth == NotHeld)
 	}
 	return f
 }
 
 // all evaluates conditions that have to hold together.
-func all(cs []condition, v *view, whole bool) (verdict, []finding) {
-	return combine(cs, v, whole, yes, no)
+func all(cs []condition, v *view, whole bool) (Truth, []finding) {
+	return combine(cs, v, whole, Held, NotHeld)
 }
 
-// combine evaluates conditions in three-valued logic (Kleene). It begins with a verdict. An unknown
-// condition makes it unknown, and one with the verdict decides settles it.
-func combine(cs []condition, v *view, whole bool, begin, decides verdict) (result verdict, found []finding) {
+// combine evaluates conditions in three-valued logic (Kleene). It begins with a truth. An undecided
+// condition makes it undecided, and one with the truth decides settles it.
+func combine(cs []condition, v *view, whole bool, begin, decides Truth) (result Truth, found []finding) {
 	result = begin
 	for i := range cs {
 		f := cs[i].try(v, whole)
 		found = append(found, f)
 		switch {
-		case f.verdict == decides && !whole:
+		case f.truth == decides && !whole:
 			return decides, found
-		case f.verdict == decides:
+		case f.truth == decides:
 			result = decides
-		case f.verdict == unknown && result == begin:
-			result = unknown
+		case f.truth == Undecided && result == begin:
+			result = Undecided
 		}
 	}
 	return result, found
 }
 
-// undecided is the first finding that is unknown, or one inside it, in words; empty if there is
+// undecided is the first finding that is undecided, or one inside it, in words; empty if there is
 // none.
 func undecided(found []finding) string {
 	for _, f := range found {
 		if why := undecided(f.group); why != "" {
 			return why
 		}
-		if f.verdict == unknown {
+		if f.truth == Undecided {
 			return f.key + " is undecided: " + f.why
 		}
 	}
@@ -111,11 +112,11 @@ func undecided(found []finding) string {
 func captures(found []finding, into map[string]string) {
 	for _, f := range found {
 		switch {
-		case f.verdict != yes || f.negate:
+		case f.truth != Held || f.negate:
 		case f.by != nil:
 			f.by.capture(f.on, into)
 		case f.choice:
-			first := slices.IndexFunc(f.group, func(f finding) bool { return f.verdict == yes })
+			first := slices.IndexFunc(f.group, func(f finding) bool { return f.truth == Held })
 			captures(f.group[first:first+1], into)
 		default:
 			captures(f.group, into)

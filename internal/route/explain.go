@@ -22,16 +22,6 @@ const (
 	NotReached Outcome = "not reached" // an earlier rule has decided
 )
 
-// Truth is the result of one condition.
-type Truth string
-
-// The truths. Undecided counts as failed, and so does its negation.
-const (
-	Held      Truth = "held"
-	NotHeld   Truth = "failed"
-	Undecided Truth = "undecided"
-)
-
 // Step is one rule of an explanation.
 type Step struct {
 	Route      string            `json:"route"`
@@ -174,8 +164,7 @@ func checks(found []finding) []Check {
 }
 
 func (f finding) check() Check {
-	truth := map[verdict]Truth{no: NotHeld, yes: Held, unknown: Undecided}
-	c := Check{Key: f.key, Is: truth[f.verdict], Want: f.want, Why: f.why}
+	c := Check{Key: f.key, Is: f.truth, Want: f.want, Why: f.why}
 	for _, t := range f.got[:min(len(f.got), 20)] {
 		c.Got = append(c.Got, excerpt(t.shown))
 	}

@@ -39,7 +39,7 @@ func (f *finding) compare(texts []text, any []*pattern) {
 	for _, t := range texts {
 		for _, p := range any {
 			if p.holds(t) {
-				f.verdict, f.on, f.by = yes, t, p
+				f.truth, f.on, f.by = Held, t, p
 				return
 			}
 		}

@@ -259,10 +259,10 @@ func (r *compiled) try(v *view, whole bool) result {
 	res := result{compiled: r, outcome: Failed}
 	held, found := all(r.conditions, v, whole)
 	res.found = found
-	if held == unknown || held == yes && r.captures() { // another group may be the first that captures
+	if held == Undecided || held == Held && r.captures() { // another group may be the first that captures
 		res.undecided = undecided(found)
 	}
-	if held != yes {
+	if held != Held {
 		return res
 	}
 	res.captured = map[string]string{}
