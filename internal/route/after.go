@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -104,18 +105,10 @@ func (a After) Deletes() time.Duration {
 // Or fills the unset keys of a from general. SkippedNoMatch is always that of general, because a
 // message that no route matches has no route.
 func (a After) Or(general After) After {
-	set(&general.Forwarded, a.Forwarded)
-	set(&general.Dead, a.Dead)
-	if a.DeleteAfter != nil {
-		general.DeleteAfter = a.DeleteAfter
-	}
+	general.Forwarded = cmp.Or(a.Forwarded, general.Forwarded)
+	general.Dead = cmp.Or(a.Dead, general.Dead)
+	general.DeleteAfter = cmp.Or(a.DeleteAfter, general.DeleteAfter)
 	return general
-}
-
-func set(to *Action, a Action) {
-	if a != "" {
-		*to = a
-	}
 }
 
 // After returns the actions for messages that were decided by route: the Route of a Decision, of
@@ -129,11 +122,7 @@ func (t *Table) After(route string, general After) After {
 			never := time.Duration(0)
 			return said.Or(After{Forwarded: Keep, SkippedNoMatch: Keep, Dead: Keep, DeleteAfter: &never})
 		}
-		for _, r := range t.rules {
-			if r.Name == name {
-				said = said.Or(r.After)
-			}
-		}
+		said = said.Or(t.rule(name).After)
 	}
 	return said.Or(general)
 }

@@ -1,6 +1,9 @@
 package route
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
 // Mode is what a message goes out as.
 type Mode string
@@ -32,25 +35,14 @@ type Style struct {
 // Style is how m goes out. route is a Decision's, of this table or an earlier one. For each key the
 // first named rule that has it decides; a key that none has is the general one.
 func (t *Table) Style(ctx context.Context, route string, m Mail, general Style) Style {
-	s := general
-	var mode, fallback, resent bool // set
+	var said Rule
 	for _, name := range t.names(ctx, route, m) {
-		for _, r := range t.rules {
-			if name != r.Name {
-				continue
-			}
-			if r.Mode != "" && !mode {
-				s.Mode, mode = r.Mode, true
-			}
-			if r.Fallback != "" && !fallback {
-				s.Fallback, fallback = r.Fallback, true
-			}
-			if r.Resent != nil && !resent {
-				s.Resent, resent = *r.Resent, true
-			}
-		}
+		r := t.rule(name)
+		said.Mode = cmp.Or(said.Mode, r.Mode)
+		said.Fallback = cmp.Or(said.Fallback, r.Fallback)
+		said.Resent = cmp.Or(said.Resent, r.Resent)
 	}
-	return s
+	return Style{cmp.Or(said.Mode, general.Mode), cmp.Or(said.Fallback, general.Fallback), *cmp.Or(said.Resent, &general.Resent)}
 }
 
 func (c *compiler) checkStyle() {

@@ -20,23 +20,26 @@ const (
 // nothing, or is gone, has the general value; one that skips sent nothing. A route that was cut off
 // may include any rule with hold.
 func (t *Table) Holds(route string, general bool) bool {
-	for _, name := range strings.Split(route, separator) {
-		holds := general
-		for _, r := range t.rules {
-			switch {
-			case name == r.Name && r.Skip:
-				holds = false
-			case name == r.Name && r.Uncertain != "":
-				holds = r.Uncertain == Hold
-			case name == ellipsis && r.Uncertain == Hold:
-				holds = true
-			}
+	return slices.ContainsFunc(strings.Split(route, separator), func(name string) bool {
+		switch r := t.rule(name); {
+		case name == ellipsis:
+			return general || slices.ContainsFunc(t.rules, func(r compiled) bool { return r.Uncertain == Hold })
+		case r.Uncertain != "":
+			return r.Uncertain == Hold
+		default:
+			return general && !r.Skip
 		}
-		if holds {
-			return true
+	})
+}
+
+// rule is the rule of that name; the zero Rule when it is gone.
+func (t *Table) rule(name string) Rule {
+	for _, r := range t.rules {
+		if r.Name == name {
+			return r.Rule
 		}
 	}
-	return false
+	return Rule{}
 }
 
 // separator joins the names of rules, and ellipsis stands for the rest. No rule is called either.
