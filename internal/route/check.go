@@ -46,22 +46,30 @@ func (c *compiler) checkActions() {
 	c.oneOf("uncertain", string(c.Uncertain), "retry", "hold")
 	c.oneOf("automated", string(c.Automated), "forward", "skip")
 	c.oneOf("own_address", string(c.OwnAddress), "skip", "forward")
+	c.oneOf("mode", string(c.Mode), "auto", "redirect", "rewrite", "attach")
+	c.oneOf("fallback", string(c.Fallback), "attach", "none")
 	switch {
 	case c.Skip && len(c.To) > 0:
 		c.fail("skip", "contradicts to: a route either skips or has recipients")
-	case c.Skip && c.Priority != "":
-		c.fail("skip", "contradicts priority: a route that skips sends nothing")
-	case c.Skip && c.Uncertain != "":
-		c.fail("skip", "contradicts uncertain: a route that skips sends nothing")
-	case c.Skip && c.Automated != "":
-		c.fail("skip", "contradicts automated: a route that skips sends nothing")
-	case c.Skip && c.OwnAddress != "":
-		c.fail("skip", "contradicts own_address: a route that skips sends nothing")
 	case c.Skip && c.Continue:
 		c.fail("skip", "contradicts continue: a route that skips is the last one")
 	case !c.Skip && len(c.To) == 0 && c.ToContacts == nil:
 		c.fail("to", "is missing; name at least one recipient, or to_contacts, "+
 			"or write skip: true to forward to nobody on purpose")
+	}
+	for _, sending := range []struct {
+		key string
+		set bool
+	}{
+		{"priority", c.Priority != ""},
+		{"uncertain", c.Uncertain != ""},
+		{"automated", c.Automated != ""},
+		{"own_address", c.OwnAddress != ""},
+		{"mode, fallback and resent", c.Mode != "" || c.Fallback != "" || c.Resent != nil},
+	} {
+		if c.Skip && sending.set {
+			c.fail("skip", "contradicts %s: a route that skips sends nothing", sending.key)
+		}
 	}
 	c.checkContacts()
 	for i, to := range c.To {

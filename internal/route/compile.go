@@ -56,7 +56,6 @@ func Compile(rules []Rule) (*Table, error) {
 		c := compiler{Rule: r, index: i, errs: &errs, names: captured(conditions), matchFailed: len(inMatch) > 0}
 		c.checkName(first)
 		c.checkActions()
-		c.checkStyle()
 		errs = append(errs, inMatch...)
 		table.rules = append(table.rules, compiled{r, conditions})
 	}
@@ -101,10 +100,10 @@ func (c *compiler) match(m Match, s scope) []condition {
 	list := slices.Concat(c.sizes(m, s), c.times(m, s), c.fields(m, s), c.groups(m, s), c.contents(m, s),
 		c.expression(m, s))
 	slices.SortStableFunc(list, func(a, b condition) int {
-		switch {
-		case a.content == b.content:
+		switch a, b := a.needsContent(), b.needsContent(); {
+		case a == b:
 			return 0
-		case b.content:
+		case b:
 			return -1
 		}
 		return 1
@@ -113,22 +112,22 @@ func (c *compiler) match(m Match, s scope) []condition {
 }
 
 func (c *compiler) fields(m Match, s scope) []condition {
-	addresses := func(names ...string) func(*view) []text {
-		return func(v *view) []text { return v.addressesOf(names...) }
+	addresses := func(key string, want []string, fields ...string) []condition {
+		return ofMessage(c.patterns(s, key, want, addressPattern, func(v *view) []text { return v.addressesOf(fields...) }))
 	}
-	field := func(name string) func(*view) []text { return func(v *view) []text { return v.text(name) } }
+	texts := func(key string, want []string, compile func(string) (*pattern, error), field string) []condition {
+		return ofMessage(c.patterns(s, key, want, compile, func(v *view) []text { return v.text(field) }))
+	}
 	list := slices.Concat(
 		c.inbox(m, s),
 		c.label(m, s),
-		c.patterns(s, "folder", m.Folder, namePattern, func(v *view) []text {
-			return []text{newText(v.mail.Folder)}
-		}),
-		ofMessage(c.patterns(s, "from", m.From, addressPattern, addresses("From"))),
-		ofMessage(c.patterns(s, "to", m.To, addressPattern, addresses("To"))),
-		ofMessage(c.patterns(s, "cc", m.Cc, addressPattern, addresses("Cc"))),
-		ofMessage(c.patterns(s, "recipient", m.Recipient, addressPattern, addresses(recipientFields...))),
-		ofMessage(c.patterns(s, "subject", m.Subject, textPattern, field("Subject"))),
-		ofMessage(c.patterns(s, "list_id", m.ListID, listPattern, field("List-Id"))),
+		c.patterns(s, "folder", m.Folder, namePattern, func(v *view) []text { return []text{newText(v.mail.Folder)} }),
+		addresses("from", m.From, "From"),
+		addresses("to", m.To, "To"),
+		addresses("cc", m.Cc, "Cc"),
+		addresses("recipient", m.Recipient, recipientFields...),
+		texts("subject", m.Subject, textPattern, "Subject"),
+		texts("list_id", m.ListID, listPattern, "List-Id"),
 	)
 	if m.Header != nil && len(m.Header) == 0 {
 		c.failIn(s, "header", "is empty, and would match everything; remove it")
@@ -141,7 +140,7 @@ func (c *compiler) fields(m Match, s scope) []condition {
 		if want == nil {
 			want = []string{}
 		}
-		list = append(list, ofMessage(c.patterns(s, "header."+name, want, textPattern, field(name)))...)
+		list = append(list, texts("header."+name, want, textPattern, name)...)
 	}
 	return list
 }
@@ -213,7 +212,7 @@ func (c *compiler) groups(m Match, s scope) []condition {
 	}
 	if m.Not != nil {
 		inner := c.inner(*m.Not, s, "not", "nothing")
-		list = append(list, condition{key: s.prefix + "not", negate: true, group: inner, content: anyContent(inner)})
+		list = append(list, condition{key: s.prefix + "not", negate: true, group: inner})
 	}
 	return list
 }
@@ -227,9 +226,9 @@ func (c *compiler) anyOf(list []Match, s scope) []condition {
 	for i, m := range list {
 		key := fmt.Sprintf("any[%d]", i)
 		inner := c.inner(m, s, key, "everything")
-		group[i] = condition{key: s.prefix + key, group: inner, content: anyContent(inner)}
+		group[i] = condition{key: s.prefix + key, group: inner}
 	}
-	return []condition{{key: s.prefix + "any", choice: true, group: group, content: anyContent(group)}}
+	return []condition{{key: s.prefix + "any", choice: true, group: group}}
 }
 
 func (c *compiler) inner(m Match, s scope, key, would string) []condition {
@@ -239,10 +238,6 @@ func (c *compiler) inner(m Match, s scope, key, would string) []condition {
 		c.failIn(s, key, "has no conditions, and would match %s; remove it, or give one", would)
 	}
 	return list
-}
-
-func anyContent(list []condition) bool {
-	return slices.ContainsFunc(list, func(c condition) bool { return c.content })
 }
 
 // isFieldName is RFC 5322 2.2: printable ASCII without a colon.

@@ -19,12 +19,16 @@ type condition struct {
 	want    []string // as written
 	message bool     // it needs the message, and not only its folder and size
 	ofInbox bool     // it needs the inbox alone
-	content bool     // it needs the decoded content
+	content bool     // it needs the decoded content; a group does if one of its conditions does
 	names   []string // that its regular expressions capture
 	group   []condition
 	choice  bool // one of the group is enough
 	negate  bool
 	test    func(v *view, f *finding) // nil for a group
+}
+
+func (c condition) needsContent() bool {
+	return c.content || slices.ContainsFunc(c.group, condition.needsContent)
 }
 
 // finding is the result of a condition.

@@ -44,11 +44,3 @@ func (t *Table) Style(ctx context.Context, route string, m Mail, general Style) 
 	}
 	return Style{cmp.Or(said.Mode, general.Mode), cmp.Or(said.Fallback, general.Fallback), *cmp.Or(said.Resent, &general.Resent)}
 }
-
-func (c *compiler) checkStyle() {
-	c.oneOf("mode", string(c.Mode), "auto", "redirect", "rewrite", "attach")
-	c.oneOf("fallback", string(c.Fallback), "attach", "none")
-	if c.Skip && (c.Mode != "" || c.Fallback != "" || c.Resent != nil) {
-		c.fail("skip", "contradicts mode, fallback and resent: a route that skips sends nothing")
-	}
-}

@@ -34,7 +34,9 @@ func (c *compiler) timeZone(m Match, s scope) *time.Location {
 }
 
 func (c *compiler) times(m Match, s scope) []condition {
-	return slices.Concat(c.age(m.Age, s), c.weekday(m.Weekday, s), c.hours(m.Hours, s))
+	return slices.Concat(c.age(m.Age, s),
+		c.spans(s, "weekday", m.Weekday, weekdays, func(t time.Time) int { return int(t.Weekday()) }),
+		c.spans(s, "hours", m.Hours, clock, func(t time.Time) int { return t.Hour()*60 + t.Minute() }))
 }
 
 func (c *compiler) age(a *Age, s scope) []condition {
@@ -80,14 +82,6 @@ func days(d time.Duration) string {
 		return fmt.Sprintf("%dd", whole)
 	}
 	return fmt.Sprintf("%dd%s", whole, rest)
-}
-
-func (c *compiler) weekday(want []string, s scope) []condition {
-	return c.spans(s, "weekday", want, weekdays, func(t time.Time) int { return int(t.Weekday()) })
-}
-
-func (c *compiler) hours(want []string, s scope) []condition {
-	return c.spans(s, "hours", want, clock, func(t time.Time) int { return t.Hour()*60 + t.Minute() })
 }
 
 // spans is the condition that the message arrived in one of the spans. A span may go over midnight
