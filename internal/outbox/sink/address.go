@@ -75,8 +75,6 @@ func (a address) yes(name string) (bool, error) {
 	}
 }
 
-func cutScheme(raw string) (scheme, rest string, ok bool) { return strings.Cut(raw, "://") }
-
 // bareURL takes a URL out of an error: it may have a password.
 func bareURL(err error) error {
 	var shown *url.Error

@@ -4,6 +4,7 @@ package sink
 
 import (
 	"fmt"
+	"strings"
 
 	"postrider/internal/outbox"
 )
@@ -14,6 +15,6 @@ func moreOpeners() map[string]opener {
 }
 
 func notBuilt(set Settings) (outbox.Publisher, error) {
-	scheme, _, _ := cutScheme(set.URL)
+	scheme, _, _ := strings.Cut(set.URL, "://")
 	return nil, fmt.Errorf("this postrider is built without %s://; build one with it: go build -tags events_all", scheme)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -37,7 +38,7 @@ type rabbit struct {
 
 func openRabbit(set Settings) (outbox.Publisher, error) {
 	port := map[string]string{"amqp": "5672", "amqps": "5671"}
-	scheme, _, _ := cutScheme(set.URL)
+	scheme, _, _ := strings.Cut(set.URL, "://")
 	at, err := parse(set.URL, port[scheme], "exchange", "key", "queue")
 	if err != nil {
 		return nil, err

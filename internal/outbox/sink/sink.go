@@ -35,7 +35,6 @@ type Settings struct {
 	RootCAs *x509.CertPool // nil for the system's; otherwise connections to NATS and Kafka are encrypted in any case
 	Timeout time.Duration  // of what the library of a broker times itself; 0: 30 s. A batch ends with its context
 	Agent   string         // how the program calls itself; empty: postrider
-	Now     func() time.Time
 
 	// Of webhooks alone, see webhook.Settings. A broker is connected to directly, and wherever it
 	// is.
@@ -60,9 +59,6 @@ func Open(set Settings) (outbox.Publisher, error) {
 	}
 	set.Agent = cmp.Or(set.Agent, "postrider")
 	set.Timeout = cmp.Or(set.Timeout, defaultTimeout)
-	if set.Now == nil {
-		set.Now = time.Now
-	}
 	publisher, err := open(set)
 	if err != nil {
 		return nil, err
@@ -87,7 +83,7 @@ func openers() map[string]opener {
 func openWebhook(set Settings) (outbox.Publisher, error) {
 	return webhook.Open(webhook.Settings{
 		URL: set.URL, Secrets: set.Secrets, AllowInternal: set.AllowInternal, Proxy: set.Proxy,
-		RootCAs: set.RootCAs, Agent: set.Agent, Now: set.Now,
+		RootCAs: set.RootCAs, Agent: set.Agent,
 	})
 }
 

@@ -24,7 +24,7 @@ func (p *Publisher) judge(resp *http.Response) error {
 	case http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
 		return &outbox.Refused{Err: err}
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		if after, ok := retryAfter(resp.Header.Get("Retry-After"), p.set.Now()); ok {
+		if after, ok := retryAfter(resp.Header.Get("Retry-After"), p.now()); ok {
 			return &outbox.Later{After: after, Err: err}
 		}
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden: // 400: many answer so to a wrong signature

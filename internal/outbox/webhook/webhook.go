@@ -43,16 +43,16 @@ type Settings struct {
 
 	Proxy   string         // see proxy.Dialer
 	RootCAs *x509.CertPool // nil for the system's
-	Agent   string         // the header User-Agent; empty: postrider
-	Now     func() time.Time
+	Agent   string         // the header User-Agent
 }
 
 // Publisher posts events. It can be used by several goroutines.
 type Publisher struct {
-	set    Settings
+	agent  string
 	to     *url.URL
 	keys   [][]byte
 	client *http.Client
+	now    func() time.Time
 }
 
 // Open checks the settings. It opens no connection.
@@ -75,13 +75,7 @@ func Open(set Settings) (*Publisher, error) {
 	if err != nil {
 		return nil, err
 	}
-	if set.Agent == "" {
-		set.Agent = "postrider"
-	}
-	if set.Now == nil {
-		set.Now = time.Now
-	}
-	return &Publisher{set: set, to: to, keys: keys, client: newClient(set, g)}, nil
+	return &Publisher{agent: set.Agent, to: to, keys: keys, client: newClient(set, g), now: time.Now}, nil
 }
 
 // Close closes the idle connections.
@@ -136,9 +130,9 @@ func (p *Publisher) post(ctx context.Context, m outbox.Message) error {
 	if err != nil {
 		return fmt.Errorf("post to %s: %w", p.to.Host, bare(err))
 	}
-	at := p.set.Now()
+	at := p.now()
 	req.Header.Set("Content-Type", cloudevent.ContentType)
-	req.Header.Set("User-Agent", p.set.Agent)
+	req.Header.Set("User-Agent", p.agent)
 	req.Header.Set("Webhook-Id", m.ID)
 	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
 	req.Header.Set("Webhook-Signature", sign(p.keys, m.ID, at, m.Body))

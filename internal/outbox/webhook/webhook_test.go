@@ -41,7 +41,7 @@ func serve(t *testing.T, handler http.HandlerFunc) (string, *x509.CertPool) {
 
 func open(t *testing.T, set Settings) *Publisher {
 	t.Helper()
-	set.AllowInternal, set.Proxy, set.Now = true, cmp.Or(set.Proxy, "direct"), func() time.Time { return now }
+	set.AllowInternal, set.Proxy, set.Agent = true, cmp.Or(set.Proxy, "direct"), "postrider"
 	if set.Secrets == nil {
 		set.Secrets = []string{secret}
 	}
@@ -49,6 +49,7 @@ func open(t *testing.T, set Settings) *Publisher {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.now = func() time.Time { return now }
 	t.Cleanup(func() { _ = p.Close(context.Background()) })
 	return p
 }
