@@ -46,15 +46,15 @@ func (s *Sealer) Seal(in Inbox, password string) (string, error) {
 	return s.Encrypt(password, binding(in))
 }
 
-// Unseal decrypts what Seal encrypted for the same address and settings. For anything else the
-// error is an *UnsealError.
+// Unseal decrypts what Seal encrypted for the same address and settings. For anything else its
+// error names the inbox, the cause, and the command that fixes it.
 func (s *Sealer) Unseal(in Inbox) (string, error) {
 	password, err := s.Decrypt(string(in.Password), binding(in))
 	switch {
 	case errors.Is(err, errNotSealed), errors.Is(err, errDamaged):
-		return "", unsealError(in, err.Error())
+		return "", notUsed(in, err.Error())
 	case errors.Is(err, ErrBinding):
-		return "", unsealError(in, fmt.Sprintf("host, port, security, username or certificates of the inbox (now %s) were changed by "+
+		return "", notUsed(in, fmt.Sprintf("host, port, security, username or certificates of the inbox (now %s) were changed by "+
 			"another program, or the key in %s is not the one that encrypted it; "+
 			"if that file was replaced, restore the old one", text.Line(in.Server()+", "+in.Username+in.trusts()), s.path))
 	}
@@ -80,19 +80,10 @@ func binding(in Inbox) []byte {
 		in.CAFile, in.TLSFingerprint, in.ClientCert)
 }
 
-// UnsealError says that the stored password of an inbox is not used, because it is not what
-// postrider stored for this inbox.
-type UnsealError struct {
-	Address string
-	Problem string
-}
-
-func unsealError(in Inbox, problem string) error { return &UnsealError{in.Address, problem} }
-
-// Error names the inbox, the cause, and the command that fixes it.
-func (e *UnsealError) Error() string {
-	return fmt.Sprintf("the password of inbox %s is not used: %s; to set it again, give all that decides "+
-		"where it is sent: `%s`", e.Address, e.Problem, setAgain(e.Address))
+// notUsed is for a stored password that is not what postrider stored for this inbox.
+func notUsed(in Inbox, problem string) error {
+	return fmt.Errorf("the password of inbox %s is not used: %s; to set it again, give all that decides "+
+		"where it is sent: `%s`", in.Address, problem, setAgain(in.Address))
 }
 
 // setAgain is the command that replaces all that a password is bound to.

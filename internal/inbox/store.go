@@ -107,7 +107,7 @@ func insertInbox(tx *gorm.DB, in Inbox) error {
 // Set changes an inbox and returns the new state. The password, and the settings that it is bound
 // to (see binding), can be changed if the stored password was encrypted for the old settings. If it
 // was not, host, port, security, username and a new password all have to be given, and certificate
-// settings that are not given are removed; otherwise the error is an *UnsealError.
+// settings that are not given are removed; otherwise the error is an *InvalidError.
 func (s *Store) Set(ctx context.Context, address string, c Changes) (Inbox, error) {
 	in, err := s.Get(ctx, address)
 	if err != nil {

@@ -41,24 +41,13 @@ type guard struct {
 	insideOnly  bool // for http
 }
 
-// InsideError is an address that may not be connected to.
-type InsideError struct {
-	Address netip.Addr
-	Inside  bool
-}
-
-// Error says how to allow it.
-func (e *InsideError) Error() string {
-	if e.Inside {
-		return fmt.Sprintf("the address %s is inside the network (loopback, link-local or private); "+
-			"if that is right, set allow_internal: true", e.Address)
-	}
-	return fmt.Sprintf("the address %s is on the Internet: use https", e.Address)
-}
-
 func (g guard) check(a netip.Addr) error {
-	if in := isInside(a); in && !g.allowInside || !in && g.insideOnly {
-		return &InsideError{Address: a, Inside: in}
+	switch in := isInside(a); {
+	case in && !g.allowInside:
+		return fmt.Errorf("the address %s is inside the network (loopback, link-local or private); "+
+			"if that is right, set allow_internal: true", a)
+	case !in && g.insideOnly:
+		return fmt.Errorf("the address %s is on the Internet: use https", a)
 	}
 	return nil
 }

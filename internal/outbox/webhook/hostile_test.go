@@ -44,9 +44,8 @@ func TestInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var inside *InsideError
-	if err := p.Publish(t.Context(), []outbox.Message{one})[0]; !errors.As(err, &inside) || hits.Load() != 0 {
-		t.Errorf("the error is %v after %d requests, want an InsideError and none", err, hits.Load())
+	if err := p.Publish(t.Context(), []outbox.Message{one})[0]; err == nil || !strings.Contains(err.Error(), "is inside the network") || hits.Load() != 0 {
+		t.Errorf("the error is %v after %d requests, want one about the address and none", err, hits.Load())
 	}
 }
 
@@ -58,10 +57,9 @@ func TestInsideNotThroughProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var inside *InsideError
 	transport := p.client.Transport.(*http.Transport)
-	if _, err := transport.DialContext(t.Context(), "tcp", "169.254.169.254:443"); !errors.As(err, &inside) {
-		t.Errorf("the error is %v, want an InsideError", err)
+	if _, err := transport.DialContext(t.Context(), "tcp", "169.254.169.254:443"); err == nil || !strings.Contains(err.Error(), "is inside the network") {
+		t.Errorf("the error is %v, want one about the address", err)
 	}
 }
 
