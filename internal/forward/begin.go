@@ -230,7 +230,7 @@ func (t *Transaction) rcpts() (err error) {
 	var rep reply
 	for i, rcpt := range t.to {
 		if !t.speaks(rcpt) {
-			t.decide(rcpt, Refused, reply{text: errNoUTF8.Error()}, "")
+			t.decide(t.to[i:i+1], Refused, reply{text: errNoUTF8.Error()}, "")
 			continue
 		}
 		rep, err = t.hear()

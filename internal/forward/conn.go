@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"strings"
@@ -94,7 +95,7 @@ func (c *conn) open() *Error {
 	if e != nil && in.left == 0 {
 		return &Error{Stage: e.Stage, Err: errOpening}
 	}
-	in.left = unbounded // readReply has its own limit
+	in.left = math.MaxInt // readReply has its own limit
 	c.w = bufio.NewWriterSize(through{c}, maxWrite)
 	return e
 }
@@ -152,20 +153,15 @@ func (c *conn) hello(in *lenient) *Error {
 // replies, and the handshake of TLS with its certificates.
 const maxOpening = 64 << 10
 
-const unbounded = -1
-
 var errOpening = errors.New("it sent more than 64 KiB before the login was done")
 
 // bounded is a connection that may be read up to a limit.
 type bounded struct {
 	net.Conn
-	left int // octets; or unbounded
+	left int // octets
 }
 
 func (l *bounded) Read(p []byte) (int, error) {
-	if l.left == unbounded {
-		return l.Conn.Read(p)
-	}
 	if l.left == 0 {
 		return 0, errOpening
 	}

@@ -131,9 +131,7 @@ func (t *Transaction) cutOff(lost *lostError) error {
 	if rep, err := readReply(t.c.smtp.Text.R); err == nil && rep.code >= 400 {
 		return t.answered(StageContent, rep, t.accepted)
 	}
-	for _, rcpt := range t.accepted {
-		t.decide(rcpt, Deferred, reply{text: "the connection was lost in the content: " + lost.Error()}, "")
-	}
+	t.decide(t.accepted, Deferred, reply{text: "the connection was lost in the content: " + lost.Error()}, "")
 	return nil
 }
 
@@ -145,9 +143,7 @@ func (t *Transaction) afterDot() error {
 		err = fmt.Errorf("the relay answered %d %s", rep.code, rep.text)
 	}
 	if err != nil {
-		for _, rcpt := range t.accepted {
-			t.decide(rcpt, Unknown, reply{text: "no usable reply to the final dot: " + err.Error()}, "")
-		}
+		t.decide(t.accepted, Unknown, reply{text: "no usable reply to the final dot: " + err.Error()}, "")
 		return nil
 	}
 	t.c.dead, t.c.took = false, t.c.took || rep.ok()

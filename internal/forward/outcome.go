@@ -37,15 +37,15 @@ func (t *Transaction) fits() (params string, ok bool, err error) {
 	utf8 := t.c.offers("SMTPUTF8")
 	switch {
 	case limit > 0 && size > limit: // RFC 1870 6.1
-		t.refuseAll(fmt.Sprintf("the message has %d octets, the relay takes at most %d", size, limit), "")
+		t.decide(t.to, Refused, reply{text: fmt.Sprintf("the message has %d octets, the relay takes at most %d", size, limit)}, "")
 		return "", false, nil
 	case t.content.eight && !t.c.offers("8BITMIME"): // RFC 6152
-		t.refuseAll("the relay does not take 8-bit messages: it does not offer 8BITMIME", fix8bit)
+		t.decide(t.to, Refused, reply{text: "the relay does not take 8-bit messages: it does not offer 8BITMIME"}, fix8bit)
 		return "", false, nil
 	case t.from.utf8 && !utf8 && t.from.name == t.relay.sender.name: // RFC 6531 3.2
 		return "", false, t.relay.needsUTF8()
 	case t.from.utf8 && !utf8:
-		t.refuseAll(fmt.Sprintf("the sender %s: %v", t.from.name, errNoUTF8), "")
+		t.decide(t.to, Refused, reply{text: fmt.Sprintf("the sender %s: %v", t.from.name, errNoUTF8)}, "")
 		return "", false, nil
 	}
 	if t.c.offers("SIZE") {
@@ -60,12 +60,6 @@ func (t *Transaction) fits() (params string, ok bool, err error) {
 	return params + t.ret(), true, nil
 }
 
-func (t *Transaction) refuseAll(reason, fix string) {
-	for _, rcpt := range t.to {
-		t.decide(rcpt, Refused, reply{text: reason}, fix)
-	}
-}
-
 // wantsUTF8 reports whether the sender or a recipient is internationalized (RFC 6531 3.4). That RFC
 // also wants SMTPUTF8 for a header in UTF-8. But relays accept such headers without SMTPUTF8, as
 // all did before the extension existed. With it, the next server that does not offer SMTPUTF8
@@ -74,18 +68,18 @@ func (t *Transaction) wantsUTF8() bool {
 	return t.from.utf8 || slices.ContainsFunc(t.to, func(r path) bool { return r.utf8 })
 }
 
-func (t *Transaction) decide(rcpt path, s Status, rep reply, fix string) {
-	t.outcomes = append(t.outcomes, Outcome{
-		Recipient: rcpt.name, Status: s, Code: rep.code, Enhanced: rep.enhanced, Reply: short(rep.text), Fix: fix,
-	})
+func (t *Transaction) decide(rcpts []path, s Status, rep reply, fix string) {
+	for _, rcpt := range rcpts {
+		t.outcomes = append(t.outcomes, Outcome{
+			Recipient: rcpt.name, Status: s, Code: rep.code, Enhanced: rep.enhanced, Reply: short(rep.text), Fix: fix,
+		})
+	}
 }
 
 // answered applies a reply to all recipients that it is about.
 func (t *Transaction) answered(at Stage, rep reply, rcpts []path) error {
 	if rep.ok() && at == StageDot {
-		for _, rcpt := range rcpts {
-			t.decide(rcpt, Accepted, rep, "")
-		}
+		t.decide(rcpts, Accepted, rep, "")
 		return nil
 	}
 	v, fix := t.classify(at, rep)
@@ -127,9 +121,7 @@ func (t *Transaction) decideAll(rcpts []path, at Stage, v verdict, rep reply, fi
 	if v == refused {
 		status = Refused
 	}
-	for _, rcpt := range rcpts {
-		t.decide(rcpt, status, rep, fix)
-	}
+	t.decide(rcpts, status, rep, fix)
 	return nil
 }
 
@@ -161,10 +153,8 @@ func (t *Transaction) deferred(err error) error {
 	for _, o := range t.outcomes {
 		decided[o.Recipient] = true
 	}
-	for _, rcpt := range t.to {
-		if !decided[rcpt.name] && !slices.Contains(t.again, rcpt) {
-			t.decide(rcpt, Deferred, rep, "")
-		}
-	}
+	t.decide(slices.DeleteFunc(slices.Clone(t.to), func(r path) bool {
+		return decided[r.name] || slices.Contains(t.again, r)
+	}), Deferred, rep, "")
 	return err
 }
