@@ -24,22 +24,20 @@ func (s Selection) Empty() bool { return len(s.Inboxes) == 0 && len(s.Labels) ==
 // Choose returns the chosen ones of boxes. An address that no inbox has is a *NotFoundError; a glob
 // or labels that choose no inbox are an *InvalidError.
 func (s Selection) Choose(boxes []Inbox) ([]Inbox, error) {
-	if len(s.Inboxes) > 0 {
-		named := map[int64]bool{}
-		for _, address := range s.Inboxes {
-			if err := name(boxes, fold(address), named); err != nil {
-				return nil, err
-			}
+	for _, address := range s.Inboxes {
+		is, err := addressed(fold(address))
+		if err != nil {
+			return nil, err
 		}
-		boxes = keep(boxes, func(in Inbox) bool { return named[in.ID] })
+		if !slices.ContainsFunc(boxes, is) {
+			return nil, noneNamed(boxes, fold(address))
+		}
 	}
-	labelled := keep(boxes, func(in Inbox) bool {
-		return !slices.ContainsFunc(s.Labels, func(label string) bool { return !in.Labels.has(label) })
-	})
-	if len(labelled) == 0 && len(s.Labels) > 0 {
-		return nil, &InvalidError{s.noneLabelled(boxes)}
+	chosen := keep(boxes, s.Has)
+	if len(chosen) == 0 && len(s.Labels) > 0 {
+		return nil, &InvalidError{s.noneLabelled(keep(boxes, Selection{Inboxes: s.Inboxes}.Has))}
 	}
-	return labelled, nil
+	return chosen, nil
 }
 
 // Chosen lists the inboxes that a selection chooses, disabled ones too.
@@ -71,22 +69,6 @@ func (s *Store) ActiveOf(ctx context.Context, sel Selection) ([]Inbox, error) {
 		}
 	}
 	return keep(boxes, func(in Inbox) bool { return in.Active }), nil
-}
-
-// name adds to named the inbox with an address, or those that a glob matches.
-func name(boxes []Inbox, address string, named map[int64]bool) error {
-	is, err := addressed(address)
-	if err != nil {
-		return err
-	}
-	found := keep(boxes, is)
-	for _, in := range found {
-		named[in.ID] = true
-	}
-	if len(found) == 0 {
-		return noneNamed(boxes, address)
-	}
-	return nil
 }
 
 // addressed compares the addresses of inboxes with an address or a glob.
