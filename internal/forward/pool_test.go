@@ -237,7 +237,7 @@ func TestInfoStaysWithinTheLimit(t *testing.T) {
 	r := relayOn(t, s.Port())
 	mustSend(t, r)
 	info, err := r.Info(t.Context(), nil)
-	want := Info{Relay: s.Addr(), Sender: me, MaxSize: 1000000, EightBit: true, UTF8: true}
+	want := Info{Relay: s.Addr(), Sender: me, MaxSize: 1000000, UTF8: true}
 	if err != nil || !reflect.DeepEqual(info, want) {
 		t.Errorf("Info = %+v, %v, want %+v", info, err, want)
 	}

@@ -25,7 +25,7 @@ type ScanEnd struct {
 }
 
 // FinishScan records how a scan ended, and releases the lease, in one transaction. A success sets
-// last_scanned_at and clears last_error. A failure becomes last_error, cut to 2,000 characters. An
+// last_scanned_at and clears last_error. A failure becomes last_error, cut to 4,000 octets. An
 // outage begins with the third failure in a row, or with the first that needs a login, and ends
 // with a success. FinishScan returns ErrScanLost, and changes nothing, when another run has taken
 // the lease over. Doing it twice changes nothing. Scans that end at the same time share the
@@ -117,12 +117,8 @@ func (f finish) record(tx *gorm.DB, now time.Time) (held bool, err error) {
 	case f.end.Failure == "":
 		ended, err = db.Exec(tx, sqlScanDone, now, now, holder, until, id, token)
 	default:
-		failure := f.end.Failure
-		if runes := []rune(failure); len(runes) > 2000 {
-			failure = string(runes[:2000])
-		}
 		login := f.end.LoginNeeded
-		ended, err = db.Exec(tx, sqlScanFailed, failure, login, now, login, login, holder, until, id, token)
+		ended, err = db.Exec(tx, sqlScanFailed, db.Cut(f.end.Failure, 4000), login, now, login, login, holder, until, id, token)
 		if ended == 1 && err == nil {
 			return true, db.Run(tx, sqlOutage, id, outageAfter)
 		}

@@ -133,7 +133,7 @@ func TestFinishScan(t *testing.T) {
 		}
 		failed := finish(ScanEnd{Failure: strings.Repeat("ö", 3000), Folders: []int64{in.Folders[0].ID}})
 		if failed.LastScannedAt != nil || failed.LastError != strings.Repeat("ö", 2000) {
-			t.Errorf("after a failure: last scan %v, error of %d octets; want no scan, 2,000 characters",
+			t.Errorf("after a failure: last scan %v, error of %d octets; want no scan, 4,000 octets",
 				failed.LastScannedAt, len(failed.LastError))
 		}
 		if a, b := failed.Folders[0].LastScannedAt, failed.Folders[1].LastScannedAt; a == nil || b != nil {

@@ -19,7 +19,7 @@ import (
 // All SQL of the tokens, by primary key, except the last. One text serves MySQL, MariaDB and
 // SQLite.
 const (
-	sqlToken    = `SELECT app, sealed, generation, login_needed, holder, held_until FROM oauth_tokens WHERE account = ?`
+	sqlToken    = `SELECT app, sealed, generation, login_needed, holder FROM oauth_tokens WHERE account = ?`
 	sqlNewToken = `INSERT INTO oauth_tokens (account, inbox_id, app, sealed, generation, login_needed, holder, held_until)
 		VALUES (?, ?, ?, '', 0, '', '', 0)`
 	sqlHoldToken = `UPDATE oauth_tokens SET holder = ?, held_until = ? WHERE account = ? AND generation = ?
@@ -43,7 +43,6 @@ type row struct {
 	Generation  int64
 	LoginNeeded string
 	Holder      string
-	HeldUntil   int64
 	now         time.Time // by the database's clock
 }
 
