@@ -83,7 +83,7 @@ func (s *Sealer) Seal(ctx context.Context, dns Resolver, fields []message.Field,
 	results = append(results, v.signatures(ctx, results)...)
 	set, err := s.set(before, status, results, v, at)
 	if err != nil {
-		return Set{}, fmt.Errorf("seal for %s: %w", s.key.Domain(), err)
+		return Set{}, fmt.Errorf("seal for %s: %w", s.key.Domain, err)
 	}
 	says := fmt.Sprintf("ARC-sealed, i=%d, cv=%s", before.highest+1, status)
 	if status == failed {
@@ -96,8 +96,8 @@ func (s *Sealer) Seal(ctx context.Context, dns Resolver, fields []message.Field,
 func (s *Sealer) set(before chain, status status, results []string, v *verifier, at time.Time) (string, error) {
 	i := before.highest + 1
 	results = append([]string{"arc=" + string(status)}, results...)
-	found := fmt.Sprintf("ARC-Authentication-Results: i=%d; %s;\r\n %s\r\n", i, s.key.Domain(), strings.Join(results, ";\r\n "))
-	tags := fmt.Sprintf("i=%d; a=rsa-sha256; d=%s; s=%s; t=%d;\r\n", i, s.key.Domain(), s.key.Selector(), at.Unix())
+	found := fmt.Sprintf("ARC-Authentication-Results: i=%d; %s;\r\n %s\r\n", i, s.key.Domain, strings.Join(results, ";\r\n "))
+	tags := fmt.Sprintf("i=%d; a=rsa-sha256; d=%s; s=%s; t=%d;\r\n", i, s.key.Domain, s.key.Selector, at.Unix())
 
 	names := v.header.toSign()
 	ams := fmt.Sprintf("ARC-Message-Signature: %s c=relaxed/relaxed; bh=%s;\r\n h=%s;\r\n b=",

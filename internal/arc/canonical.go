@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"postrider/internal/dkim"
 	"postrider/internal/message"
 )
 
@@ -57,10 +58,7 @@ func (h *header) picked(names []string, canonical func(string) string) string {
 
 // signed are the fields that a message signature covers: what readers see, what says how the body
 // is read, and the author's signatures (RFC 8617 4.1.2).
-var signed = []string{
-	"From", "Sender", "Reply-To", "Subject", "Date", "Message-ID", "To", "Cc", "In-Reply-To", "References",
-	"MIME-Version", "Content-Type", "Content-Transfer-Encoding", "DKIM-Signature",
-}
+var signed = slices.Concat(dkim.Covered, []string{"DKIM-Signature"})
 
 // toSign returns the names of the fields that a message signature covers. Most names are listed
 // once more than the field occurs, so that no other field of that name can be added. A field that

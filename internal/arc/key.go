@@ -210,7 +210,7 @@ func Published(ctx context.Context, dns Resolver, key *dkim.Key) error {
 	if why != nil {
 		return why
 	}
-	found, why := lookUp(ctx, dns, key.Domain(), key.Selector())
+	found, why := lookUp(ctx, dns, key.Domain, key.Selector)
 	switch {
 	case why != nil && why.result == resultTemporary:
 		return fmt.Errorf("the TXT record %s is not known: %s", name, why.why)

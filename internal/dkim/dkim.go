@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/emersion/go-msgauth/dkim"
 
@@ -28,8 +29,9 @@ import (
 
 // Key signs for a domain.
 type Key struct {
-	domain, selector string
-	signer           crypto.Signer
+	Domain   string
+	Selector string // names the key in the DNS
+	signer   crypto.Signer
 }
 
 // Load reads a private key in PEM: PKCS #8 (RSA or Ed25519), or PKCS #1 (RSA). The file must be
@@ -43,7 +45,7 @@ func Load(domain, selector, file string) (*Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return &Key{domain: domain, selector: selector, signer: signer}, nil
+	return &Key{Domain: domain, Selector: selector, signer: signer}, nil
 }
 
 const makeOne = "make one with: openssl genpkey -algorithm rsa -pkeyopt rsa_keygen_bits:2048 (or -algorithm ed25519)"
@@ -95,9 +97,9 @@ func strong(key any) (crypto.Signer, error) {
 	return nil, errKind
 }
 
-// covered are the fields of RFC 6376 5.4.1 that are about the message itself. Fields of mailing
+// Covered are the fields of RFC 6376 5.4.1 that are about the message itself. Fields of mailing
 // lists are not covered: a list that the message passes later adds its own.
-var covered = []string{
+var Covered = []string{
 	"From", "Sender", "Reply-To", "Subject", "Date", "Message-ID", "To", "Cc", "In-Reply-To", "References",
 	"MIME-Version", "Content-Type", "Content-Transfer-Encoding",
 }
@@ -105,15 +107,15 @@ var covered = []string{
 // Sign reads a message and returns the field to put on top of it, with its line end.
 func (k *Key) Sign(message io.Reader) (field string, err error) {
 	s, err := dkim.NewSigner(&dkim.SignOptions{
-		Domain: k.domain, Selector: k.selector, Signer: k.signer, HeaderKeys: append(covered[:len(covered):len(covered)], covered...),
+		Domain: k.Domain, Selector: k.Selector, Signer: k.signer, HeaderKeys: slices.Repeat(Covered, 2),
 		HeaderCanonicalization: dkim.CanonicalizationRelaxed, BodyCanonicalization: dkim.CanonicalizationRelaxed,
 	})
 	if err != nil {
-		return "", fmt.Errorf("sign for %s: %w", k.domain, err)
+		return "", fmt.Errorf("sign for %s: %w", k.Domain, err)
 	}
 	_, copied := io.Copy(s, message)
 	if err := errors.Join(copied, s.Close()); err != nil {
-		return "", fmt.Errorf("sign for %s: %w", k.domain, err)
+		return "", fmt.Errorf("sign for %s: %w", k.Domain, err)
 	}
 	return s.Signature(), nil
 }
@@ -121,19 +123,13 @@ func (k *Key) Sign(message io.Reader) (field string, err error) {
 // Record is what has to be in the DNS for the signatures to verify: the name, and the text of its
 // TXT record (RFC 6376 3.6.1, RFC 8463 4.2).
 func (k *Key) Record() (name, text string) {
-	name = k.selector + "._domainkey." + k.domain
+	name = k.Selector + "._domainkey." + k.Domain
 	if key, ok := k.signer.Public().(ed25519.PublicKey); ok {
 		return name, "v=DKIM1; k=ed25519; p=" + base64.StdEncoding.EncodeToString(key)
 	}
 	der, _ := x509.MarshalPKIXPublicKey(k.signer.Public()) // of an RSA key, which never fails
 	return name, "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(der)
 }
-
-// Domain is the domain that signs.
-func (k *Key) Domain() string { return k.domain }
-
-// Selector is the name of the key in the DNS.
-func (k *Key) Selector() string { return k.selector }
 
 // IsRSA tells an RSA key from an Ed25519 key.
 func (k *Key) IsRSA() bool {
