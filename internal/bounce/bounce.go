@@ -97,19 +97,5 @@ const (
 
 // String returns the value of the Action field (RFC 3464 2.3.3), or complained or unknown.
 func (a Action) String() string {
-	switch a {
-	case Failed:
-		return "failed"
-	case Delayed:
-		return "delayed"
-	case Delivered:
-		return "delivered"
-	case Relayed:
-		return "relayed"
-	case Expanded:
-		return "expanded"
-	case Complained:
-		return "complained"
-	}
-	return "unknown"
+	return [...]string{"unknown", "failed", "delayed", "delivered", "relayed", "expanded", "complained"}[a]
 }
