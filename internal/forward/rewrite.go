@@ -104,13 +104,6 @@ var signing = map[string]bool{
 	"arc-seal": true, "arc-message-signature": true, "arc-authentication-results": true,
 }
 
-// dropped reports whether a new author makes the field untrue. These are the author, every
-// signature, and the reverse-path: the server that delivers the message writes it again (RFC 5321
-// 4.4).
-func dropped(name string) bool {
-	return signing[name] || name == "from" || name == "sender" || name == "return-path"
-}
-
 // unsigned is the remark about signatures that are removed; empty without any.
 func unsigned(fields []message.Field) string {
 	n := 0
@@ -125,10 +118,11 @@ func unsigned(fields []message.Field) string {
 	return fmt.Sprintf("without its signature fields (%d), which another From breaks", n)
 }
 
-// rewritten is the new header, with the empty line. Fields that are not about the author stay:
-// Message-ID, References and List- fields, so that threads and filters keep working, and
-// Auto-Submitted (RFC 3834 5). A message without Date or Message-ID gets one. Of fields that a
-// message may have once, the topmost stays.
+// rewritten is the new header, with the empty line. What a new author makes untrue is left out:
+// every signature, and the reverse-path, which the server that delivers the message writes again
+// (RFC 5321 4.4). Fields that are not about the author stay: Message-ID, References and List-
+// fields, so that threads and filters keep working, and Auto-Submitted (RFC 3834 5). A message
+// without Date or Message-ID gets one. Of fields that a message may have once, the topmost stays.
 func (c *Composer) rewritten(fields []message.Field, m *message.Message, o Origin) string {
 	var b, rest strings.Builder
 	b.WriteString(o.field())
@@ -139,7 +133,7 @@ func (c *Composer) rewritten(fields []message.Field, m *message.Message, o Origi
 		switch {
 		case f.Name == "from" || f.Name == "sender":
 			b.WriteString(inASCII(original, f, m.Header))
-		case dropped(f.Name) || saysNothing(f, m.Header):
+		case signing[f.Name] || f.Name == "return-path" || saysNothing(f, m.Header):
 		case has[f.Name] && original != "":
 			rest.WriteString(inASCII(original, f, m.Header))
 		default:
