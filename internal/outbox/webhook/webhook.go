@@ -23,6 +23,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"postrider/internal/outbox"
@@ -89,28 +90,19 @@ func (p *Publisher) Close(context.Context) error {
 // error.
 func (p *Publisher) Publish(ctx context.Context, batch []outbox.Message) []error {
 	errs := make([]error, len(batch))
-	var halt struct {
-		sync.Mutex
-		err error
-	}
-	stopped := func() error {
-		halt.Lock()
-		defer halt.Unlock()
-		return halt.err
-	}
+	var failure atomic.Pointer[error] // of the destination
 	next := make(chan int)
 	var posting sync.WaitGroup
 	for range min(atOnce, len(batch)) {
 		posting.Go(func() {
 			for i := range next {
-				if errs[i] = stopped(); errs[i] != nil {
+				if err := failure.Load(); err != nil {
+					errs[i] = *err
 					continue
 				}
 				errs[i] = p.post(ctx, batch[i])
 				if errs[i] != nil && !errors.As(errs[i], new(*outbox.Refused)) {
-					halt.Lock()
-					halt.err = errs[i]
-					halt.Unlock()
+					failure.Store(&errs[i])
 				}
 			}
 		})
