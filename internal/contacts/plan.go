@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"postrider/internal/text"
 )
 
 // Entry adds or changes one contact. A field that is nil, and an empty address, stays as it is in
@@ -72,7 +74,7 @@ func plan(all []Contact, entries []Entry) ([]Change, error) {
 			err = checkRepeated(first, e, c)
 		}
 		if err != nil {
-			errs = append(errs, prefixed(e.Where, err))
+			errs = append(errs, text.At(e.Where, err))
 		}
 		changes = append(changes, c)
 	}
@@ -103,14 +105,6 @@ func key(c Contact) string {
 		return "email:" + identity(c.Email)
 	}
 	return "name:" + c.Name
-}
-
-// prefixed puts where before each line of an error.
-func prefixed(where string, err error) error {
-	if where == "" {
-		return err
-	}
-	return errors.New(where + ": " + strings.ReplaceAll(err.Error(), "\n", "\n"+where+": "))
 }
 
 // index is the directory by address and by name.

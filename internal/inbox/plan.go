@@ -88,7 +88,7 @@ func (s *Store) plan(all []Inbox, entries []Entry, o ImportOptions) ([]Planned, 
 			first[address] = e.Where
 		}
 		if err != nil {
-			faults = append(faults, at(e.Where, err))
+			faults = append(faults, text.At(e.Where, err))
 		}
 		plans = append(plans, p)
 	}
@@ -103,11 +103,6 @@ type ImportError struct{ Err error }
 
 func (e *ImportError) Error() string { return e.Err.Error() }
 func (e *ImportError) Unwrap() error { return e.Err }
-
-// at puts where before each fault of an error.
-func at(where string, err error) error {
-	return errors.New(where + ": " + strings.ReplaceAll(err.Error(), "\n", "\n"+where+": "))
-}
 
 func (s *Store) planOne(known map[string]*Inbox, e Entry, o ImportOptions) (Planned, error) {
 	if e.Fault != nil && e.Address == "" {

@@ -51,6 +51,14 @@ func Error(err error) string {
 	return b.String()
 }
 
+// At puts where, such as a file and a line, before each line of an error. It may be empty.
+func At(where string, err error) error {
+	if where == "" {
+		return err
+	}
+	return errors.New(where + ": " + strings.ReplaceAll(err.Error(), "\n", "\n"+where+": "))
+}
+
 // Printable copies what a stranger wrote to a terminal: with its line ends and tabs, and a space
 // for everything else that could play with the terminal.
 func Printable(dst io.Writer, src io.Reader) error {
