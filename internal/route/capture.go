@@ -39,7 +39,7 @@ func (t *Table) Captured(ctx context.Context, route string, m Mail) map[string]s
 		if !slices.Contains(names, r.Name) {
 			continue
 		}
-		if held, found := all(r.conditions, v, false); held == Held {
+		if held, found := all(r.conditions, v); held == Held {
 			captures(found, into)
 		}
 	}

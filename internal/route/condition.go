@@ -51,9 +51,8 @@ func (f *finding) is(held bool) {
 	}
 }
 
-// try evaluates one condition. With whole, it evaluates all of a group, for Explain; the truth is
-// the same.
-func (c *condition) try(v *view, whole bool) finding {
+// try evaluates one condition.
+func (c *condition) try(v *view) finding {
 	f := finding{condition: c, truth: NotHeld}
 	switch {
 	case c.message && v.mail.Message == nil:
@@ -63,9 +62,9 @@ func (c *condition) try(v *view, whole bool) finding {
 	case c.test != nil:
 		c.test(v, &f)
 	case c.choice:
-		f.truth, f.group = combine(c.group, v, whole, NotHeld, Held)
+		f.truth, f.group = combine(c.group, v, NotHeld, Held)
 	default:
-		f.truth, f.group = all(c.group, v, whole)
+		f.truth, f.group = all(c.group, v)
 	}
 	if c.negate && f.truth != Undecided {
 		f.is(f.truth == NotHeld)
@@ -74,19 +73,19 @@ func (c *condition) try(v *view, whole bool) finding {
 }
 
 // all evaluates conditions that have to hold together.
-func all(cs []condition, v *view, whole bool) (Truth, []finding) {
-	return combine(cs, v, whole, Held, NotHeld)
+func all(cs []condition, v *view) (Truth, []finding) {
+	return combine(cs, v, Held, NotHeld)
 }
 
 // combine evaluates conditions in three-valued logic (Kleene). It begins with a truth. An undecided
 // condition makes it undecided, and one with the truth decides settles it.
-func combine(cs []condition, v *view, whole bool, begin, decides Truth) (result Truth, found []finding) {
+func combine(cs []condition, v *view, begin, decides Truth) (result Truth, found []finding) {
 	result = begin
 	for i := range cs {
-		f := cs[i].try(v, whole)
+		f := cs[i].try(v)
 		found = append(found, f)
 		switch {
-		case f.truth == decides && !whole:
+		case f.truth == decides && !v.whole:
 			return decides, found
 		case f.truth == decides:
 			result = decides

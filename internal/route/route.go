@@ -234,16 +234,14 @@ type result struct {
 	undecided string // why it is, or its captures or contacts are; empty if nothing is
 }
 
-// evaluate tries the rules up to the one that decides. With whole, it evaluates all conditions of a
-// rule, so that Explain can show them; the outcome is the same. failed is why the message could not
-// be read.
+// evaluate tries the rules up to the one that decides. failed is why the message could not be read.
 func (t *Table) evaluate(ctx context.Context, m Mail, whole bool) (results []result, failed error) {
 	limited, cancel := context.WithTimeout(ctx, cmp.Or(t.maxTime, maxTime))
 	defer cancel()
 	v := newView(limited, m)
-	v.directory = t.directory
+	v.directory, v.whole = t.directory, whole
 	for i := range t.rules {
-		one := t.rules[i].try(v, whole)
+		one := t.rules[i].try(v)
 		results = append(results, one)
 		if one.outcome == Matched && !one.Continue || ctx.Err() != nil {
 			break
@@ -255,9 +253,9 @@ func (t *Table) evaluate(ctx context.Context, m Mail, whole bool) (results []res
 	return results, failed
 }
 
-func (r *compiled) try(v *view, whole bool) result {
+func (r *compiled) try(v *view) result {
 	res := result{compiled: r, outcome: Failed}
-	held, found := all(r.conditions, v, whole)
+	held, found := all(r.conditions, v)
 	res.found = found
 	if held == Undecided || held == Held && r.captures() { // another group may be the first that captures
 		res.undecided = undecided(found)

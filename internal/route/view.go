@@ -17,6 +17,7 @@ var recipientFields = []string{"To", "Cc", "Delivered-To", "X-Original-To", "Env
 // decode it once.
 type view struct {
 	ctx       context.Context // ends when the message has taken too much time
+	whole     bool            // for Explain: also what no longer changes the outcome
 	mail      Mail
 	header    message.Header
 	texts     map[string][]text
