@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/chacha20poly1305"
+	"gorm.io/gorm"
 )
 
 var (
@@ -33,7 +34,7 @@ func Bind(fields ...string) []byte {
 // Encrypt is that of the Sealer. Without the key file it fails when something was encrypted before:
 // a new key could not decrypt that.
 func (s *Store) Encrypt(ctx context.Context, secret string, binding []byte) (string, error) {
-	if err := s.db.View(ctx, s.requireKey); err != nil {
+	if err := s.db.View(ctx, func(tx *gorm.DB) error { return s.requireKey(tx, "") }); err != nil {
 		return "", err
 	}
 	return s.sealer.Encrypt(secret, binding)

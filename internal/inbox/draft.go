@@ -16,9 +16,6 @@ func (s *Store) Draft(ctx context.Context, in Inbox, password string) (Inbox, st
 	if err != nil {
 		return Inbox{}, "", err
 	}
-	if password == "" {
-		return Inbox{}, "", &InvalidError{errEmpty}
-	}
 	if err := s.usable(password); err != nil {
 		return Inbox{}, "", &InvalidError{err}
 	}

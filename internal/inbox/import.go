@@ -85,7 +85,7 @@ func (s *Store) updateTo(tx *gorm.DB, p Planned, o ImportOptions, now time.Time)
 func (s *Store) insertAll(tx *gorm.DB, plans []Planned, now time.Time) error {
 	var boxes []Inbox
 	added := map[string]Inbox{} // by address
-	if err := s.requireKey(tx); err != nil {
+	if err := s.requireKey(tx, ""); err != nil {
 		return err
 	}
 	for _, p := range plans {
@@ -153,10 +153,12 @@ func insertWhatIsIn(tx *gorm.DB, added map[string]Inbox) error {
 	return db.Insert(tx, "monitored_labels", labelColumns, labels)
 }
 
-// requireKey fails when encrypted passwords or tokens exist and the key does not.
-func (s *Store) requireKey(tx *gorm.DB) error {
+// requireKey fails when encrypted passwords or tokens exist, besides the password of one inbox, and
+// the key does not. It counts first: a process that stores the first password in the meantime has
+// then already created the file.
+func (s *Store) requireKey(tx *gorm.DB, besides string) error {
 	var sealed int64
-	if err := tx.Raw(sqlCountSealedElsewhere, "").Scan(&sealed).Error; err != nil {
+	if err := tx.Raw(sqlCountSealedElsewhere, besides).Scan(&sealed).Error; err != nil {
 		return fmt.Errorf("count what is encrypted: %w", err)
 	}
 	if sealed == 0 {
@@ -168,7 +170,7 @@ func (s *Store) requireKey(tx *gorm.DB) error {
 // Unstored returns the plans that add or change an inbox, with the password of New encrypted as
 // Import does it, so that a login can be tried. It stores nothing.
 func (s *Store) Unstored(ctx context.Context, plans []Planned) ([]Planned, error) {
-	if err := s.db.View(ctx, s.requireKey); err != nil {
+	if err := s.db.View(ctx, func(tx *gorm.DB) error { return s.requireKey(tx, "") }); err != nil {
 		return nil, err
 	}
 	var out []Planned

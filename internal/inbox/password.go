@@ -85,22 +85,11 @@ var errEmpty = errors.New("the password is empty")
 
 // seal returns the text that the database stores for a password or a reference.
 func (s *Store) seal(tx *gorm.DB, in Inbox, password string) (secret.String, error) {
-	if password == "" {
-		return "", &InvalidError{errEmpty}
-	}
 	if err := s.usable(password); err != nil {
 		return "", &InvalidError{err}
 	}
-	var others int64
-	if err := tx.Raw(sqlCountSealedElsewhere, in.Address).Scan(&others).Error; err != nil {
-		return "", fmt.Errorf("count what is encrypted: %w", err)
-	}
-	// The count comes before the check of the key file. A process that stores the first password in
-	// the meantime has then already created the file.
-	if others > 0 {
-		if err := s.sealer.requireKey(); err != nil {
-			return "", err
-		}
+	if err := s.requireKey(tx, in.Address); err != nil {
+		return "", err
 	}
 	box, err := s.sealer.Seal(in, password)
 	return secret.String(box), err
@@ -108,6 +97,9 @@ func (s *Store) seal(tx *gorm.DB, in Inbox, password string) (secret.String, err
 
 // usable returns an error for a password, or a reference, that can never work.
 func (s *Store) usable(password string) error {
+	if password == "" {
+		return errEmpty
+	}
 	if err := secret.OneLine(password); err != nil && !secret.IsRef(password) {
 		return fmt.Errorf("the password %w", err)
 	}
