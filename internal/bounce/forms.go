@@ -25,6 +25,7 @@ var (
 	indented      = regexp.MustCompile(`^ {2}([^\s<>]+@[^\s<>:]+|an undisclosed address)\s*$`)
 	alone         = regexp.MustCompile(`^([^\s<>#:']+@[^\s<>#:']+)\s*$`)
 	beforeColon   = regexp.MustCompile(`^<?([^\s<>]+@[^\s<>]+?)>?: `)
+	onADate       = regexp.MustCompile(`^\s*'?([^\s<>']+@[^\s<>']+)'? on .*\d.*`)
 )
 
 // forms are all that are known; the first that fits is read. A warning stands before the form that
@@ -40,6 +41,8 @@ var forms = []form{
 	{"sendmail, a warning", []string{"----- The following addresses had transient non-fatal errors -----"}, inAnglesAlone, "   -----", Delayed, false},
 	{"sendmail", []string{"----- The following addresses had permanent"}, inAnglesAlone, "   -----", Failed, false},
 	{"Exchange", []string{"Diagnostic information for administrators:"}, alone, "Original message headers:", Failed, true},
+	{"Exchange 2003", []string{"The following recipient(s)", "be reached:"}, onADate, "", Failed, false},
+	{"Exchange 5.5", []string{"did not reach the following recipient(s):"}, onADate, "", Failed, false},
 }
 
 // phrases are the beginnings of forms as expressions.

@@ -123,6 +123,12 @@ var samples = []struct {
 		{"ann@other.example", "", Failed, 550, "5.1.10", "RESOLVER.ADR.RecipientNotFound; not found", "mx.far.example", made},
 		{"bob@other.example", "", Failed, 550, "5.2.2", "the mailbox is full", "ex1.other.example", made},
 	}}},
+	{"exchange-2003", Report{Delivery, to, "", "", []Fate{
+		{"ann@other.example", "", Failed, 0, "5.1.1", "There is no such account at the organization. Check the address and try again.", "ex1.other.example", made},
+	}}},
+	{"exchange-5.5", Report{Delivery, to, "", "", []Fate{
+		{"ann@other.example", "", Failed, 0, "", "The recipient name is not recognized The MTS-ID of the original message is: c=us;a= ;p=Other", "", made},
+	}}},
 	{"person-quotes", Report{Unreadable, to, "", "", nil}},
 	{"person-forwards", Report{Kind: Unreadable, Addresses: to}},
 	{"person-attaches", Report{Kind: Unreadable, Addresses: to}},
