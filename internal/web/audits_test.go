@@ -162,8 +162,4 @@ func TestNoAudit(t *testing.T) {
 	if len(b.began) != 1 {
 		t.Errorf("%d audits began, want the second one", len(b.began))
 	}
-	none := newSite(t, func(s *site) { s.options.Audit = nil })
-	none.add("office@firm.example")
-	none.get("/inboxes/office@firm.example").lacks(t, "/audit\" aria-describedby")
-	none.do(client(t), http.MethodPost, "/inboxes/office@firm.example/audit", form("why", "x")).has(t, http.StatusNotFound)
 }

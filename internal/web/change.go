@@ -69,7 +69,7 @@ func (s *Server) changeInbox(w http.ResponseWriter, r *http.Request, u user) err
 		return err
 	}
 	action := r.PathValue("action")
-	if action != "enable" && action != "disable" && (action != "audit" || s.Audit == nil) {
+	if action != "enable" && action != "disable" && action != "audit" {
 		return errNoPage
 	}
 	who, why, bad := by(r, u)

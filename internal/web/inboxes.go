@@ -173,7 +173,6 @@ type inboxBody struct {
 	Trail   []moment
 	Latest  []messageRow
 	Audit   auditState
-	Run     bool // an audit can be started here
 	Done    string
 	Problem string
 	Why     string
@@ -227,8 +226,7 @@ func (s *Server) showInbox(w http.ResponseWriter, r *http.Request, u user, code 
 	if err != nil {
 		return err
 	}
-	b.Audit, b.Run = audits[0], u.Operator && s.Audit != nil
-	b.Now, b.Latest = s.Now(), rowsOf(latest.Tasks)
+	b.Now, b.Audit, b.Latest = s.Now(), audits[0], rowsOf(latest.Tasks)
 	s.show(w, code, "inbox", page{Title: b.Inbox.Address, Nav: "inboxes", User: u, Body: b})
 	return nil
 }

@@ -21,7 +21,6 @@ type messageBody struct {
 	Task     tasks.Task
 	Details  tasks.Details
 	Timeline []moment
-	Explain  bool      // the current routes can be tried on it
 	Steps    []whyStep // what they do with it, if that was asked for
 	Choices  []choice  // what can be done
 	Done     string    // what was just done
@@ -104,7 +103,6 @@ func (s *Server) showMessage(w http.ResponseWriter, r *http.Request, u user, cod
 	if b.Done != "" && t.Shut() {
 		b.Done = "That is recorded. The message waits until its inbox is enabled."
 	}
-	b.Explain = !b.Gone && s.Explain != nil
 	if !b.Gone && u.Operator {
 		b.Choices = choicesFor(t)
 	}

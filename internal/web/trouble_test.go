@@ -201,7 +201,6 @@ func TestMetrics(t *testing.T) {
 	})
 	s.get("/metrics").has(t, http.StatusUnauthorized)
 	s.do(client(t), http.MethodGet, "/metrics", "", "Authorization", "Basic YmVuOmJlbjE=").has(t, http.StatusOK, "up 1")
-	newSite(t).get("/metrics").has(t, http.StatusNotFound)
 }
 
 // TestServe: it ends with its context, over TLS, with a cookie that only goes there.

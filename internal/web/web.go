@@ -73,13 +73,11 @@ type Options struct {
 	Inboxes Inboxes
 	Status  func(ctx context.Context) (status.Report, error)
 	Relay   Relay
-	// Explain tries the current routes on the message of a task, which it fetches from its server;
-	// nil if that is not offered.
+	// Explain tries the current routes on the message of a task, which it fetches from its server.
 	Explain func(ctx context.Context, t tasks.Task) ([]route.Step, error)
-	// Audit audits one inbox as the command does, until ctx ends, and stores the result; nil if
-	// that is not offered.
+	// Audit audits one inbox as the command does, until ctx ends, and stores the result.
 	Audit   func(ctx context.Context, in inbox.Inbox, who string)
-	Metrics http.Handler // of /metrics; nil for none
+	Metrics http.Handler // of /metrics
 	// Broken reports whether the configuration could not be read again, so that an older one is in
 	// force. It is nil if the configuration is read only once.
 	Broken func() bool
@@ -160,12 +158,10 @@ func (s *Server) Handler() http.Handler {
 	look("GET /api/v1/inboxes/{address}", noParameters(s.apiInbox))
 	look("GET /api/v1/history", noParameters(s.apiHistory))
 	look("GET /api/v1/openapi.json", noParameters(s.apiDocument))
-	if s.Metrics != nil {
-		look("GET /metrics", func(w http.ResponseWriter, r *http.Request, _ user) error {
-			s.Metrics.ServeHTTP(w, r)
-			return nil
-		})
-	}
+	look("GET /metrics", func(w http.ResponseWriter, r *http.Request, _ user) error {
+		s.Metrics.ServeHTTP(w, r)
+		return nil
+	})
 	look("/", func(w http.ResponseWriter, r *http.Request, _ user) error { return notServed(w, r, mux) })
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -44,9 +44,6 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request, u user) error {
 	if err != nil {
 		return err
 	}
-	if s.Explain == nil {
-		return errNoPage
-	}
 	t, err := s.Queue.Get(r.Context(), id)
 	if err != nil {
 		return err
