@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -140,15 +139,11 @@ func (a *app) thenDeleted(ctx context.Context, s *services) (func(w *pass.Would)
 }
 
 // printDeletions names what is to be deleted, with dates.
-func (a *app) printDeletions(all []after.Deletion) error {
+func (a *app) printDeletions(all []after.Deletion) {
 	for _, d := range all {
-		_, err := fmt.Fprintf(a.out, "%s %s UID %d %q: would be deleted on the server, not before %s\n",
+		a.print("%s %s UID %d %q: would be deleted on the server, not before %s\n",
 			d.Inbox, text.Line(d.Folder), d.UID, text.Cut(text.Line(d.Subject), 60), a.when(&d.At))
-		if err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
 // checkAfter fails when something that the configuration wants done cannot be done in an inbox.

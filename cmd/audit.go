@@ -3,7 +3,6 @@ package cmd
 import (
 	"bufio"
 	"context"
-	"errors"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -64,17 +63,20 @@ func (a *app) audit(ctx context.Context, opts auditOptions) error {
 		}
 		return s.inboxes.Chosen(ctx, opts.chosen.Selection)
 	}
-	return a.compare(ctx, opts.json || opts.list, choose, func(ctx context.Context, s *services, p *pass.Pass, boxes []inbox.Inbox) (func() error, bool) {
+	return a.compare(ctx, opts.json || opts.list, choose, func(ctx context.Context, s *services, p *pass.Pass, boxes []inbox.Inbox) (func(), bool) {
 		if len(boxes) == 0 && opts.json {
 			s.log.Warn(opts.nothing())
 		}
 		lines := &auditLines{app: a, out: bufio.NewWriter(a.out), json: opts.json}
 		do := pass.AuditOptions{Repair: opts.repair, Who: a.who(s.host())}
 		if opts.list {
-			do.Each = lines.print
+			do.Each = lines.add
 		}
 		report := p.Audit(ctx, boxes, do)
-		return func() error { return errors.Join(lines.out.Flush(), a.printAudit(report, opts)) }, report.Sum().Clean()
+		return func() {
+			a.printed(lines.out.Flush())
+			a.printAudit(report, opts)
+		}, report.Sum().Clean()
 	})
 }
 
@@ -82,7 +84,7 @@ func (a *app) audit(ctx context.Context, opts auditOptions) error {
 // compares, shows the progress, prints the result, and sets the exit code when the result is not
 // clean.
 func (a *app) compare(ctx context.Context, quiet bool, choose func(context.Context, *services) ([]inbox.Inbox, error),
-	do func(context.Context, *services, *pass.Pass, []inbox.Inbox) (result func() error, clean bool),
+	do func(context.Context, *services, *pass.Pass, []inbox.Inbox) (show func(), clean bool),
 ) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
@@ -101,10 +103,9 @@ func (a *app) compare(ctx context.Context, quiet bool, choose func(context.Conte
 	if err != nil {
 		return err
 	}
-	result, clean := do(ctx, s, p, boxes)
-	if err := errors.Join(watch.close(), result()); err != nil {
-		return err
-	}
+	show, clean := do(ctx, s, p, boxes)
+	a.printed(watch.close())
+	show()
 	if !clean {
 		return errRetry
 	}

@@ -1,10 +1,8 @@
 package cmd
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -14,14 +12,14 @@ import (
 	"postrider/internal/text"
 )
 
-func (a *app) printAudit(r pass.AuditReport, opts auditOptions) error {
+func (a *app) printAudit(r pass.AuditReport, opts auditOptions) {
 	switch {
 	case opts.json && opts.list:
-		return nil
+		return
 	case opts.json:
-		return a.printJSON(r)
+		a.printJSON(r)
+		return
 	}
-	out := bufio.NewWriter(a.out)
 	g := a.table("inbox", "folder", "messages", "accounted for as", "missing", "note")
 	for _, in := range r.Inboxes {
 		if in.Error != "" {
@@ -36,33 +34,32 @@ func (a *app) printAudit(r pass.AuditReport, opts auditOptions) error {
 		}
 	}
 	if g.Len() > 0 {
-		_ = g.Print(out) // Flush returns the first error
+		a.printed(g.Print(a.out))
 	}
 	for _, in := range r.Inboxes {
 		for _, f := range in.Folders {
-			a.auditFindings(out, in.Email, f)
+			a.auditFindings(in.Email, f)
 		}
 	}
 	if len(r.Inboxes) == 0 {
-		_, _ = fmt.Fprintf(out, "N%s.\n", opts.nothing()[1:])
+		a.print("N%s.\n", opts.nothing()[1:])
 	} else {
-		_, _ = fmt.Fprintln(out, r.Verdict())
+		a.print("%s\n", r.Verdict())
 	}
-	return out.Flush()
 }
 
 // auditFindings are the messages of a folder that an operator should look at.
-func (a *app) auditFindings(out io.Writer, email string, f *pass.FolderAudit) {
+func (a *app) auditFindings(email string, f *pass.FolderAudit) {
 	for _, m := range f.Missing {
-		_, _ = fmt.Fprintf(out, "missing: %s %s UID %d, %s\n", email, text.Line(f.Name), m.UID, a.missing(m))
+		a.print("missing: %s %s UID %d, %s\n", email, text.Line(f.Name), m.UID, a.missing(m))
 	}
 	for _, s := range f.Strays {
-		_, _ = fmt.Fprintf(out, "task %d (%s): %s %s UID %d %s\n",
+		a.print("task %d (%s): %s %s UID %d %s\n",
 			s.TaskID, cmp.Or(s.Status, "deleted"), email, text.Line(f.Name), s.UID, s.Note(f))
 	}
 }
 
-func (l *auditLines) print(m pass.Audited) error {
+func (l *auditLines) add(m pass.Audited) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.json {

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,9 +80,8 @@ func (a *app) check(ctx context.Context, opts checkOptions) error {
 	if err != nil {
 		return usage(err)
 	}
-	if err := cmp.Or(a.report(finding{what: "configuration", text: path}), a.notes("routes", table.Notes())); err != nil {
-		return err
-	}
+	a.report(finding{what: "configuration", text: path})
+	a.notes("routes", table.Notes()...)
 	found, err := a.checkStored(ctx, cfg, table, opts)
 	if err != nil {
 		return err
@@ -99,11 +97,7 @@ func (a *app) check(ctx context.Context, opts checkOptions) error {
 	if err != nil {
 		return err
 	}
-	optional, err := a.checkOptional(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	found = slices.Concat(found, relay, sealing, optional)
+	found = slices.Concat(found, relay, sealing, a.checkOptional(ctx, cfg))
 	failed := 0
 	for _, f := range found {
 		if f.err != nil {
@@ -113,7 +107,7 @@ func (a *app) check(ctx context.Context, opts checkOptions) error {
 	return outcome(failed, len(found))
 }
 
-func (a *app) report(f finding) error {
+func (a *app) report(f finding) {
 	state, what := "ok", f.text
 	switch {
 	case f.err != nil:
@@ -121,18 +115,14 @@ func (a *app) report(f finding) error {
 	case f.note:
 		state = "note"
 	}
-	_, err := fmt.Fprintf(a.out, "%-6s  %s: %s\n", state, f.what, text.Line(what))
-	return err
+	a.print("%-6s  %s: %s\n", state, f.what, text.Line(what))
 }
 
 // notes prints remarks on what is valid.
-func (a *app) notes(what string, texts []string) error {
+func (a *app) notes(what string, texts ...string) {
 	for _, note := range texts {
-		if err := a.report(finding{what: what, note: true, text: note}); err != nil {
-			return err
-		}
+		a.report(finding{what: what, note: true, text: note})
 	}
-	return nil
 }
 
 // checkStored checks the database and the inboxes in it.
@@ -161,30 +151,41 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 		return nil, err
 	}
 	if errors.As(err, new(*db.MissingError)) && opts.chosen.Empty() && isNew(cfg) {
-		return nil, a.notes("database", []string{err.Error()})
+		a.notes("database", err.Error())
+		return nil, nil
 	}
 	stored.err = err
-	if err := cmp.Or(a.report(stored), a.notes("database", readable), a.notes("configuration", unknown)); err != nil || stored.err != nil {
-		return []finding{stored}, err
+	a.report(stored)
+	a.notes("database", readable...)
+	a.notes("configuration", unknown...)
+	found := []finding{stored}
+	if stored.err != nil {
+		return found, nil
 	}
-	found := []finding{}
 	boxes := slices.DeleteFunc(slices.Clone(all), func(in inbox.Inbox) bool { return !in.Active })
 	if len(boxes) == 0 {
-		err = a.report(finding{what: "inboxes", note: true, text: noneActive(len(all))})
-	} else if err = s.inboxes.CheckKey(); err != nil {
-		found = []finding{{what: "inboxes", err: err}}
-		err = a.report(found[0])
-	} else if found, err = s.checkInboxes(ctx, boxes, active); err == nil {
+		a.notes("inboxes", noneActive(len(all)))
+	} else if err := s.inboxes.CheckKey(); err != nil {
+		key := finding{what: "inboxes", err: err}
+		a.report(key)
+		found = append(found, key)
+	} else {
+		logins, err := s.checkInboxes(ctx, boxes, active)
+		if err != nil {
+			return nil, err
+		}
 		notes := func(in inbox.Inbox) []string {
 			return append(table.InboxNotes(cfg.After.Rule(), in.Address, in.Labels.Texts()...), s.shared(in, active)...)
 		}
-		err = a.reportInboxes(opts.overview, notes, boxes, found, len(all)-len(boxes))
+		a.reportInboxes(opts.overview, notes, boxes, logins, len(all)-len(boxes))
+		found = append(found, logins...)
 	}
-	if err != nil || cfg.Bounces.Inbox == "" {
-		return append(found, stored), err
+	if cfg.Bounces.Inbox != "" {
+		bounces := s.checkBounces(ctx)
+		a.report(bounces)
+		found = append(found, bounces)
 	}
-	bounces := s.checkBounces(ctx)
-	return append(found, stored, bounces), a.report(bounces)
+	return found, nil
 }
 
 // isNew reports whether no inbox was ever stored, so that there need not be a database file: what
@@ -198,7 +199,7 @@ func isNew(cfg *config.Config) bool {
 }
 
 // reportInboxes prints a line for each of the inboxes that are shown.
-func (a *app) reportInboxes(o overview, notes func(inbox.Inbox) []string, boxes []inbox.Inbox, found []finding, disabled int) error {
+func (a *app) reportInboxes(o overview, notes func(inbox.Inbox) []string, boxes []inbox.Inbox, found []finding, disabled int) {
 	failed := func(f finding) bool { return f.err != nil }
 	n := countInboxes(found, failed, func(finding) bool { return true })
 	n.disabled = disabled
@@ -207,19 +208,15 @@ func (a *app) reportInboxes(o overview, notes func(inbox.Inbox) []string, boxes 
 		if rest := o.rest(n); rest != "" {
 			summary.text += "; " + rest
 		}
-		if err := a.report(summary); err != nil {
-			return err
-		}
+		a.report(summary)
 	}
 	for i, in := range boxes {
 		if o.partly(n.all()) && !failed(found[i]) {
 			continue
 		}
-		if err := cmp.Or(a.report(found[i]), a.notes("inbox "+in.Address, notes(in))); err != nil {
-			return err
-		}
+		a.report(found[i])
+		a.notes("inbox "+in.Address, notes(in)...)
 	}
-	return nil
 }
 
 // noneActive says what to do when none of the inboxes is active.

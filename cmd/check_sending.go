@@ -28,14 +28,17 @@ func (a *app) checkSending(ctx context.Context, s *services, table *route.Table)
 	}
 	found, err := checkRelay(ctx, s, table)
 	for _, f := range found {
-		err = cmp.Or(err, a.report(f))
+		a.report(f)
 	}
 	return found, err
 }
 
 // checkOptional checks what not every configuration has.
-func (a *app) checkOptional(ctx context.Context, cfg *config.Config) (found []finding, err error) {
-	add := func(f finding) { found, err = append(found, f), cmp.Or(err, a.report(f)) }
+func (a *app) checkOptional(ctx context.Context, cfg *config.Config) (found []finding) {
+	add := func(f finding) {
+		a.report(f)
+		found = append(found, f)
+	}
 	if len(cfg.Hook) > 0 {
 		add(checkHook(cfg.Hook))
 	}
@@ -48,7 +51,7 @@ func (a *app) checkOptional(ctx context.Context, cfg *config.Config) (found []fi
 	if cfg.Auto() {
 		add(checkDNS(ctx, cfg))
 	}
-	return found, err
+	return found
 }
 
 // checkDKIM shows the record that the DNS needs, and does not look it up. A key of another domain
@@ -59,15 +62,14 @@ func (a *app) checkDKIM(cfg *config.Config) error {
 		return err
 	}
 	name, record := key.Record()
-	if err := a.report(finding{what: "dkim", text: fmt.Sprintf("signs by the TXT record %s (not looked up), which has to be: %s", name, record)}); err != nil {
-		return err
-	}
+	a.report(finding{what: "dkim", text: fmt.Sprintf("signs by the TXT record %s (not looked up), which has to be: %s", name, record)})
 	_, from, err := address.ParseNamed(cfg.Forward.From)
 	if err != nil || dmarc.Aligned(domainOf(from), cfg.DKIM.Domain) {
 		return nil // without forward.from nothing is composed
 	}
-	return a.report(finding{what: "dkim", note: true, text: fmt.Sprintf("for DMARC a signature of %s does not count, because mail is from %s (forward.from): "+
-		"set dkim.domain to %s", cfg.DKIM.Domain, from.Text, domainOf(from))})
+	a.notes("dkim", fmt.Sprintf("for DMARC a signature of %s does not count, because mail is from %s (forward.from): "+
+		"set dkim.domain to %s", cfg.DKIM.Domain, from.Text, domainOf(from)))
+	return nil
 }
 
 // checkARC asks the DNS for the key of arc: without it each seal is invalid.
@@ -81,13 +83,11 @@ func (a *app) checkARC(ctx context.Context, cfg *config.Config) ([]finding, erro
 	name, record := key.Record()
 	f := finding{what: "arc", text: fmt.Sprintf("seals by the TXT record %s, which is in the DNS: %s", name, record)}
 	f.err = arc.Published(ctx, resolver(cfg), key)
-	if err := a.report(f); err != nil {
-		return nil, err
-	}
+	a.report(f)
 	if !cfg.Redirects() {
-		err = a.notes("arc", []string{"seals nothing: only redirected messages are sealed, and no route redirects (forward.mode)"})
+		a.notes("arc", "seals nothing: only redirected messages are sealed, and no route redirects (forward.mode)")
 	}
-	return []finding{f}, err
+	return []finding{f}, nil
 }
 
 // domainOf is the domain of an address, as it is written in the DNS.

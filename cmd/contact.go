@@ -75,7 +75,8 @@ func (a *app) contactAdd(ctx context.Context, e contacts.Entry, update bool) err
 		if err != nil {
 			return fmt.Errorf("add contact %q: %w", e.Name, err)
 		}
-		return a.tell("%s.\n", added(done[0]))
+		a.tell("%s.\n", added(done[0]))
+		return nil
 	})
 }
 
@@ -117,17 +118,15 @@ func (a *app) contactList(ctx context.Context, asJSON bool) error {
 		g := a.table("id", "name", "email", "keywords", "active")
 		for _, c := range all {
 			if asJSON {
-				if err := a.printJSON(c.View()); err != nil {
-					return err
-				}
+				a.printJSON(c.View())
 				continue
 			}
 			g.Add(c.ID, c.Name, c.Email, strings.Join(c.Keywords, "; "), yesNo(c.Active))
 		}
-		if asJSON {
-			return nil
+		if !asJSON {
+			a.show(g, "The directory is empty; add people with `postrider contact add NAME --email ADDR`, or `postrider contact import FILE.csv`.")
 		}
-		return a.show(g, "The directory is empty; add people with `postrider contact add NAME --email ADDR`, or `postrider contact import FILE.csv`.")
+		return nil
 	})
 }
 
@@ -162,7 +161,8 @@ func (a *app) contactRemove(ctx context.Context, args []string, yes bool) error 
 		if err := s.people.Remove(ctx, ids...); err != nil {
 			return err
 		}
-		return a.tell("Removed %s.\n", strings.Join(names, ", "))
+		a.tell("Removed %s.\n", strings.Join(names, ", "))
+		return nil
 	})
 }
 
@@ -210,8 +210,9 @@ func (a *app) contactImport(ctx context.Context, name string, opts importOptions
 			return notImported(err)
 		}
 		if opts.dryRun || !opts.yes {
-			if _, err := fmt.Fprint(a.out, text.Effects(plan)+text.EffectCounts(plan)); err != nil || opts.dryRun || text.Effects(plan) == "" {
-				return err
+			a.print("%s%s", text.Effects(plan), text.EffectCounts(plan))
+			if opts.dryRun || text.Effects(plan) == "" {
+				return nil
 			}
 		}
 		if err := a.confirm(opts.yes, "Make these changes?"); err != nil {
@@ -221,7 +222,8 @@ func (a *app) contactImport(ctx context.Context, name string, opts importOptions
 		if err != nil {
 			return notImported(err)
 		}
-		return a.tell("Done: %s", text.EffectCounts(done))
+		a.tell("Done: %s", text.EffectCounts(done))
+		return nil
 	})
 }
 

@@ -73,12 +73,8 @@ func (a *app) demoOutcome(out demo.Outcome) error {
 	for _, r := range out.Rows {
 		g.Add(r.Message, strings.ReplaceAll(string(r.Status), "_", " "), r.Attempts, r.Recipient, r.Reply, r.Copies)
 	}
-	if err := g.Print(a.out); err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintln(a.out, out.Verdict); err != nil {
-		return err
-	}
+	a.printed(g.Print(a.out))
+	a.print("%s\n", out.Verdict)
 	if len(out.Faults) > 0 {
 		return errors.New("not as promised:\n  " + strings.Join(out.Faults, "\n  "))
 	}

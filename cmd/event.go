@@ -216,10 +216,11 @@ func (a *app) listEvents(ctx context.Context, s *services, f outbox.Filter, asJS
 	if err != nil {
 		return err
 	}
-	if err := a.show(g, "There are no events. The sections events and after of the configuration define them."); err != nil || n <= limit {
-		return err
+	a.show(g, "There are no events. The sections events and after of the configuration define them.")
+	if n > limit {
+		a.tell("There are more; --limit shows more of them.\n")
 	}
-	return a.tell("There are more; --limit shows more of them.\n")
+	return nil
 }
 
 func (a *app) eventShowCommand() *cobra.Command {
@@ -257,26 +258,24 @@ func (a *app) showEvent(ctx context.Context, s *services, id int64, asJSON bool)
 	v := viewOfEvent(e, addresses)
 	v.Event = e.Body
 	if asJSON {
-		return a.printJSON(v)
+		a.printJSON(v)
+	} else {
+		a.printEvent(e, v.Inbox)
 	}
-	return a.printEvent(e, v.Inbox)
+	return nil
 }
 
-func (a *app) printEvent(e outbox.Entry, inboxAddress string) error {
+func (a *app) printEvent(e outbox.Entry, inboxAddress string) {
 	task := ""
 	if e.TaskID != 0 {
 		task = strconv.FormatInt(e.TaskID, 10)
 	}
-	err := a.fields(
+	a.fields(
 		"event", e.EventID, "destination", e.Destination, "kind", string(e.Kind), "action", e.Action, "task", task, "inbox", inboxAddress,
 		"status", string(e.Status), "tries", strconv.Itoa(e.Attempts), "error", e.Error, "made", a.whenKnown(&e.CreatedAt),
 		"not before", a.whenKnown(e.VisibleAt), "ended", a.whenKnown(e.FinishedAt), "by", e.Worker,
 	)
-	if err != nil {
-		return err
-	}
 	if len(e.Body) > 0 {
-		_, err = fmt.Fprintf(a.out, "\n%s\n", text.Line(string(e.Body)))
+		a.print("\n%s\n", text.Line(string(e.Body)))
 	}
-	return err
 }

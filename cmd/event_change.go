@@ -120,7 +120,8 @@ func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, id
 		case err != nil:
 			return err
 		case len(ids) == 0 && !dryRun:
-			return a.tell("No event matches; nothing was changed.\n")
+			a.tell("No event matches; nothing was changed.\n")
+			return nil
 		}
 	}
 	if !filtered {
@@ -130,9 +131,7 @@ func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, id
 		}
 	}
 	if dryRun {
-		if _, err := fmt.Fprintf(a.out, "%s would be %s.\n", text.Count(len(ids), "event"), how.done); err != nil {
-			return err
-		}
+		a.print("%s would be %s.\n", text.Count(len(ids), "event"), how.done)
 		return outcome(named-min(named, len(ids)), named)
 	}
 	if filtered {
@@ -149,14 +148,10 @@ func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, id
 		}
 	}
 	if n := len(ids) - changed; n > 0 && !filtered {
-		if _, err := fmt.Fprintf(a.out, "%s changed concurrently; see `postrider event list`\n", text.Count(n, "event")); err != nil {
-			return err
-		}
+		a.print("%s changed concurrently; see `postrider event list`\n", text.Count(n, "event"))
 	}
 	if changed > 0 || filtered {
-		if err := a.tell("%s %s.\n", text.Count(changed, "event"), how.done); err != nil {
-			return err
-		}
+		a.tell("%s %s.\n", text.Count(changed, "event"), how.done)
 	}
 	return outcome(named-min(named, changed), named)
 }
@@ -178,9 +173,7 @@ func (a *app) fit(ctx context.Context, s *services, how eventChange, ids []int64
 			out = append(out, id)
 			continue
 		}
-		if _, err := fmt.Fprintf(a.out, "event %d: not changed, %s\n", id, why); err != nil {
-			return nil, err
-		}
+		a.print("event %d: not changed, %s\n", id, why)
 	}
 	return out, nil
 }
@@ -219,10 +212,12 @@ func (a *app) eventEnableCommand() *cobra.Command {
 					return err
 				}
 				if !news {
-					return a.tell("%s had not failed.\n", args[0])
+					a.tell("%s had not failed.\n", args[0])
+					return nil
 				}
 				s.log.Info("an operator enabled the destination", "destination", args[0], "by", a.who(s.host()))
-				return a.tell("%s gets events again.\n", args[0])
+				a.tell("%s gets events again.\n", args[0])
+				return nil
 			})
 		},
 	}

@@ -158,7 +158,7 @@ func (s *services) standings(ctx context.Context) ([]outbox.Standing, error) {
 }
 
 // printStandings prints a line for each destination with events that wait, or are dead.
-func (a *app) printStandings(all []outbox.Standing) error {
+func (a *app) printStandings(all []outbox.Standing) {
 	for _, st := range all {
 		live, dead := st.Live(), st.Dead()
 		if live+dead == 0 && st.LastError == "" {
@@ -184,9 +184,6 @@ func (a *app) printStandings(all []outbox.Standing) error {
 		} else if st.LastError != "" {
 			line += "; the last attempt failed: " + text.Cut(st.LastError, 300)
 		}
-		if _, err := fmt.Fprintln(a.out, text.Line(line)); err != nil {
-			return err
-		}
+		a.print("%s\n", text.Line(line))
 	}
-	return nil
 }

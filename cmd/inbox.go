@@ -229,7 +229,8 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how ad
 		if f.password.oauth != "" && how.noCheck {
 			return a.tellLogin(s, "Added", in)
 		}
-		return a.tell("Added %s. %s\n", in.Address, next)
+		a.tell("Added %s. %s\n", in.Address, next)
+		return nil
 	})
 }
 
@@ -304,7 +305,8 @@ func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Change
 				_, _ = fmt.Fprintln(a.err, "note:", text.Error(err))
 			}
 		}
-		return a.tell("Changed %s. To test it: postrider inbox check %s\n", in.Address, text.Arg(in.Address))
+		a.tell("Changed %s. To test it: postrider inbox check %s\n", in.Address, text.Arg(in.Address))
+		return nil
 	})
 }
 
@@ -341,9 +343,7 @@ func (a *app) switchCommand(name, short, long, done string, f func(context.Conte
 					if err := f(c.Context(), s, in); err != nil {
 						return err
 					}
-					if err := a.tell("%s %s.\n", done, in.Address); err != nil {
-						return err
-					}
+					a.tell("%s %s.\n", done, in.Address)
 				}
 				return nil
 			})

@@ -104,9 +104,7 @@ func (a *app) confirmServer(address string, found account.Found, yes bool) error
 		return usage(fmt.Errorf("%s; there is no terminal to confirm it on: %s--host %s --port %d --security %s",
 			what, agree, found.IMAP.Host, found.IMAP.Port, found.IMAP.Security))
 	}
-	if err := a.tell("%s.\n%s", strings.ToUpper(what[:1])+what[1:], providerFacts(found.Preset)); err != nil {
-		return err
-	}
+	a.tell("%s.\n%s", strings.ToUpper(what[:1])+what[1:], providerFacts(found.Preset))
 	return a.confirm(yes && !found.Foreign, "Use this server?")
 }
 
@@ -170,20 +168,20 @@ func (a *app) lookInto(ctx context.Context, s *services, draft inbox.Inbox, pass
 		}
 		return err
 	}
-	return a.showPlan(draft, check)
+	a.showPlan(draft, check)
+	return nil
 }
 
-func (a *app) showPlan(in inbox.Inbox, check pass.InboxCheck) error {
+func (a *app) showPlan(in inbox.Inbox, check pass.InboxCheck) {
 	now := time.Now()
 	when := func(t time.Time) string { return day(t.Local(), now) }
-	err := a.tell("Logged in to %s.\nFolders: %s\n", text.Line(check.Server), folderList(check))
+	a.tell("Logged in to %s.\nFolders: %s\n", text.Line(check.Server), folderList(check))
 	for _, f := range check.Watched {
-		err = errors.Join(err, a.tell("%s: %s\n", text.Line(f.Name), text.Line(f.Plan(in.Start, when))))
+		a.tell("%s: %s\n", text.Line(f.Name), text.Line(f.Plan(in.Start, when)))
 	}
 	if in.Start == inbox.StartLatest || in.Start == inbox.StartNow {
-		err = errors.Join(err, a.tell("Mail that arrives before the first run counts as old.\n"))
+		a.tell("Mail that arrives before the first run counts as old.\n")
 	}
-	return err
 }
 
 // folderList is like "INBOX (4), Junk (0), Archive"; folders without a number were not counted.

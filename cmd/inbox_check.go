@@ -50,12 +50,10 @@ func (a *app) inboxCheck(ctx context.Context, addresses []string, asJSON bool) e
 			if check.Failed() {
 				failed++
 			}
-			show := a.showCheck
 			if asJSON {
-				show = func(c pass.InboxCheck) error { return a.printJSON(c) }
-			}
-			if err := show(check); err != nil {
-				return err
+				a.printJSON(check)
+			} else {
+				a.showCheck(check)
 			}
 		}
 		return outcome(failed, len(boxes))
@@ -132,9 +130,9 @@ func (a *app) inboxRewind(ctx context.Context, address string, opts rewindOption
 		if err != nil {
 			return err
 		}
-		moves, err := a.showRewind(in, plans, opts.dryRun || !opts.yes)
-		if err != nil || opts.dryRun || len(moves) == 0 {
-			return err
+		moves := a.showRewind(in, plans, opts.dryRun || !opts.yes)
+		if opts.dryRun || len(moves) == 0 {
+			return nil
 		}
 		if err := a.confirm(opts.yes, fmt.Sprintf("Rewind inbox %s?", in.Address)); err != nil {
 			return err
@@ -145,9 +143,7 @@ func (a *app) inboxRewind(ctx context.Context, address string, opts rewindOption
 				if err := s.inboxes.Rewind(ctx, by, p.Folder, p.To, who.Who(), who.Detail()); err != nil {
 					return err
 				}
-				if err := a.rewound(in, p); err != nil {
-					return err
-				}
+				a.rewound(in, p)
 			}
 			return nil
 		})

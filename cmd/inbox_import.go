@@ -108,9 +108,7 @@ func (a *app) inboxImport(ctx context.Context, names []string, opts inboxImportO
 		}
 		lines := text.Effects(plans)
 		if opts.dryRun || !opts.yes {
-			if _, err := fmt.Fprint(a.out, lines+text.EffectCounts(plans)); err != nil {
-				return err
-			}
+			a.print("%s%s", lines, text.EffectCounts(plans))
 		}
 		if opts.check {
 			if err := a.checkPlanned(ctx, s, plans); err != nil {
@@ -136,7 +134,8 @@ func (a *app) inboxImport(ctx context.Context, names []string, opts inboxImportO
 		if err != nil {
 			return noneImported(err)
 		}
-		return a.tell("Done: %s", text.EffectCounts(done))
+		a.tell("Done: %s", text.EffectCounts(done))
+		return nil
 	})
 }
 
@@ -230,9 +229,7 @@ func (a *app) readOthers(names []string, opts inboxImportOptions) ([]inbox.Entry
 		}
 		all = append(all, accounts...)
 		for _, note := range notes {
-			if _, err := fmt.Fprintln(a.err, "note: "+note); err != nil {
-				return nil, err
-			}
+			_, _ = fmt.Fprintln(a.err, "note: "+note)
 		}
 	}
 	return otherrc.Entries(all, opts.addresses, opts.oauth)
@@ -291,9 +288,7 @@ func (a *app) inboxExport(ctx context.Context) error {
 			return err
 		}
 		csv, incomplete := s.inboxes.CSV(boxes)
-		if _, err := fmt.Fprint(a.out, csv); err != nil {
-			return err
-		}
+		a.print("%s", csv)
 		if incomplete != nil {
 			return &exitError{exitRetry, fmt.Errorf("export inboxes: %w", incomplete)}
 		}

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -51,20 +50,17 @@ func (a *app) inboxList(ctx context.Context, opts inboxListOptions) error {
 		troubled := func(in inbox.Inbox) bool { return in.Active && in.LastError+logins[in.ID] != "" }
 		if opts.json {
 			for _, in := range toShow(opts.ofJSON(), boxes, troubled) {
-				if err := a.printJSON(s.inboxes.View(in, logins[in.ID])); err != nil {
-					return err
-				}
+				a.printJSON(s.inboxes.View(in, logins[in.ID]))
 			}
 			return nil
 		}
 		n := countInboxes(boxes, troubled, func(in inbox.Inbox) bool { return in.Active })
-		return a.overview(opts.overview, n, func() error {
-			return a.inboxTable(toShow(opts.overview, boxes, troubled), logins)
-		})
+		a.overview(opts.overview, n, func() { a.inboxTable(toShow(opts.overview, boxes, troubled), logins) })
+		return nil
 	})
 }
 
-func (a *app) inboxTable(boxes []inbox.Inbox, logins map[int64]string) error {
+func (a *app) inboxTable(boxes []inbox.Inbox, logins map[int64]string) {
 	g := a.table("inbox", "active", "server", "folders", "last scan", "last error", "labels")
 	for _, in := range boxes {
 		lastError := scanError(in.Address, in.LastError, logins[in.ID])
@@ -74,11 +70,10 @@ func (a *app) inboxTable(boxes []inbox.Inbox, logins map[int64]string) error {
 		g.Add(in.Address, yesNo(in.Active), in.Server(), strings.Join(in.Watched(), ", "), a.when(in.LastScannedAt), lastError,
 			strings.Join(in.Labels.Texts(), ", "))
 	}
-	err := a.show(g, noInbox)
+	a.show(g, noInbox)
 	for _, in := range boxes {
 		if g.Width > 0 {
-			err = errors.Join(err, a.lastError(in.Address, scanError(in.Address, in.LastError, logins[in.ID])))
+			a.lastError(in.Address, scanError(in.Address, in.LastError, logins[in.ID]))
 		}
 	}
-	return err
 }

@@ -38,18 +38,16 @@ func (a *app) inboxShow(ctx context.Context, address string, asJSON bool) error 
 			return err
 		}
 		if asJSON {
-			return a.printJSON(s.inboxes.View(in, logins[in.ID]))
+			a.printJSON(s.inboxes.View(in, logins[in.ID]))
+			return nil
 		}
-		err = a.fields(
+		a.fields(
 			"inbox", in.Address, "description", in.Description, "active", yesNo(in.Active), "server", in.Server(),
 			"username", in.Username, "auth", in.Auth, "CA file", in.CAFile, "TLS fingerprint", in.TLSFingerprint,
 			"client certificate", in.ClientCert, "password", s.inboxes.PasswordFrom(in), "start", string(in.Start),
 			"may delete", yesNo(in.AllowDelete), "labels", strings.Join(in.Labels.Texts(), ", "),
 			"added", a.when(&in.CreatedAt), "changed", a.when(&in.UpdatedAt),
 			"last scan", a.when(in.LastScannedAt), "last error", scanError(in.Address, in.LastError, logins[in.ID]))
-		if err != nil {
-			return err
-		}
 		g := a.table("folder", "watched", "UIDVALIDITY", "cursor", "start", "last scan")
 		for _, f := range in.Folders {
 			if f.InitializedAt == nil {
@@ -58,23 +56,21 @@ func (a *app) inboxShow(ctx context.Context, address string, asJSON bool) error 
 			}
 			g.Add(f.Name, yesNo(f.Active), f.Epoch(), f.LastSeenUID, f.StartUID, a.when(f.LastScannedAt))
 		}
-		return g.Print(a.out)
+		a.printed(g.Print(a.out))
+		return nil
 	})
 }
 
-func (a *app) showCheck(c pass.InboxCheck) error {
-	var b strings.Builder
+func (a *app) showCheck(c pass.InboxCheck) {
 	if c.Error != "" {
-		fmt.Fprintf(&b, "%s: FAILED: %s\n", c.Email, text.Line(c.Error))
+		a.print("%s: FAILED: %s\n", c.Email, text.Line(c.Error))
 	} else {
-		fmt.Fprintf(&b, "%s: logged in to %s\n  offers: %s\n  folders: %s\n", c.Email, text.Line(c.Server),
+		a.print("%s: logged in to %s\n  offers: %s\n  folders: %s\n", c.Email, text.Line(c.Server),
 			text.Line(strings.Join(c.Capabilities, " ")), folderList(c))
 	}
 	for _, f := range c.Watched {
-		fmt.Fprintf(&b, "  %s: %s\n", text.Line(f.Name), folderCheck(f))
+		a.print("  %s: %s\n", text.Line(f.Name), folderCheck(f))
 	}
-	_, err := fmt.Fprint(a.out, b.String())
-	return err
 }
 
 // folderCheck is what there is to say about the folder, in one line.
@@ -94,7 +90,7 @@ func folderCheck(f pass.FolderCheck) string {
 
 // showRewind returns the plans that move a cursor, and says which do not; of those that do, it says
 // what they would do if asked to.
-func (a *app) showRewind(in inbox.Inbox, plans []pass.Rewind, asked bool) (moves []pass.Rewind, err error) {
+func (a *app) showRewind(in inbox.Inbox, plans []pass.Rewind, asked bool) (moves []pass.Rewind) {
 	for _, p := range plans {
 		where := in.Address + " " + text.Line(p.Folder.Name)
 		if p.Moves() {
@@ -102,26 +98,23 @@ func (a *app) showRewind(in inbox.Inbox, plans []pass.Rewind, asked bool) (moves
 		}
 		switch {
 		case !p.Moves():
-			_, err = fmt.Fprintf(a.out, "%s: the cursor is at UID %d, not above UID %d; there is nothing to rewind\n",
+			a.print("%s: the cursor is at UID %d, not above UID %d; there is nothing to rewind\n",
 				where, p.Folder.LastSeenUID, p.To)
 		case asked:
-			_, err = fmt.Fprintf(a.out, "%s: from UID %d back to UID %d, with %s above it on the server: "+
+			a.print("%s: from UID %d back to UID %d, with %s above it on the server: "+
 				"%d registered and not forwarded again, %d to be registered by the next run\n",
 				where, p.Folder.LastSeenUID, p.To, text.Count(p.Registered+p.Fresh, "message"), p.Registered, p.Fresh)
 		}
-		if err != nil {
-			return nil, err
-		}
 	}
-	return moves, nil
+	return moves
 }
 
 // rewound says what was done, and what the next run makes of it.
-func (a *app) rewound(in inbox.Inbox, p pass.Rewind) error {
+func (a *app) rewound(in inbox.Inbox, p pass.Rewind) {
 	next := "All messages above it are registered already: the next run forwards none of them."
 	if p.Fresh > 0 {
 		next = fmt.Sprintf("The next run registers %s and forwards them by the current routes; to see how: postrider run --dry-run --inbox %s",
 			text.Count(p.Fresh, "message"), text.Arg(in.Address))
 	}
-	return a.tell("Done: the cursor of %s %s is at UID %d. %s\n", in.Address, text.Line(p.Folder.Name), p.To, next)
+	a.tell("Done: the cursor of %s %s is at UID %d. %s\n", in.Address, text.Line(p.Folder.Name), p.To, next)
 }

@@ -63,7 +63,8 @@ func (a *app) inboxRemove(ctx context.Context, address string, yes bool) error {
 		if err != nil {
 			return err
 		}
-		return a.tell("Removed %s.\n", what)
+		a.tell("Removed %s.\n", what)
+		return nil
 	})
 }
 

@@ -142,7 +142,8 @@ func (s *draft) show() error {
 	if err != nil {
 		return err
 	}
-	return s.tell("\n%s will be:\n\n    %s\n", s.path, strings.ReplaceAll(strings.TrimSpace(string(file)), "\n", "\n    "))
+	s.tell("\n%s will be:\n\n    %s\n", s.path, strings.ReplaceAll(strings.TrimSpace(string(file)), "\n", "\n    "))
+	return nil
 }
 
 // tryRelay tests the relay with the configuration as commands will read it, and prints the result
@@ -170,9 +171,7 @@ func (s *draft) tryRelay(ctx context.Context) error {
 			failed = append(failed, f.what+": "+text.Error(f.err))
 		}
 		if s.terminal() != nil {
-			if err := s.report(f); err != nil {
-				return err
-			}
+			s.report(f)
 		}
 	}
 	if len(failed) > 0 {
@@ -215,7 +214,8 @@ func (s *draft) write() error {
 	if found, err := config.Find("", s.env); err != nil || found != s.path {
 		with = "-c " + text.Arg(s.path) + " "
 	}
-	return s.tell("Wrote %s. To add an inbox:\npostrider %sinbox add ADDR\n", s.path, with)
+	s.tell("Wrote %s. To add an inbox:\npostrider %sinbox add ADDR\n", s.path, with)
+	return nil
 }
 
 func (s *draft) notCreated(err error) error {

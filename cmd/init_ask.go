@@ -192,13 +192,9 @@ func (s *draft) askHost(ctx context.Context, from address.Address) error {
 		return s.ask(ctx, whichRelay, "smtp.host", "", &s.first.Host)
 	}
 	relay := found.Preset.SMTP
-	if err := s.tell("The relay of %s seems to be %s (%s).\n%s", from.Text, relay, found.Source, providerFacts(found.Preset)); err != nil {
-		return err
-	}
+	s.tell("The relay of %s seems to be %s (%s).\n%s", from.Text, relay, found.Source, providerFacts(found.Preset))
 	if !slices.Contains(found.Preset.Logins, account.Password) && !slices.Contains(found.Preset.Logins, account.AppPassword) {
-		if err := s.tell("init cannot set up OAuth2: see docs/providers.md.\n"); err != nil {
-			return err
-		}
+		s.tell("init cannot set up OAuth2: see docs/providers.md.\n")
 	}
 	switch agreed, err := terminal.Confirm(s.in, s.err, "Use this relay?", true); {
 	case err != nil:

@@ -84,7 +84,8 @@ func (a *app) inboxLogin(ctx context.Context, s *services, in inbox.Inbox, opts 
 		return fmt.Errorf("the login is stored, but logging in to the server with it failed: %w", err)
 	}
 	_ = conn.Close()
-	return a.tell("Logged in to %s.\n", in.Address)
+	a.tell("Logged in to %s.\n", in.Address)
+	return nil
 }
 
 func (a *app) smtpCommand() *cobra.Command {
@@ -108,7 +109,8 @@ func (a *app) smtpLoginCommand() *cobra.Command {
 				if err := a.logIn(c.Context(), s, acct, []string{acct.Name}, opts); err != nil {
 					return err
 				}
-				return a.tell("Logged in to the relay as %s. To test it: postrider check\n", acct.Name)
+				a.tell("Logged in to the relay as %s. To test it: postrider check\n", acct.Name)
+				return nil
 			})
 		},
 	}
@@ -266,7 +268,8 @@ func (a *app) tellLogin(s *services, done string, in inbox.Inbox) error {
 	if acct.App.Personal() {
 		next = "To log in: " + acct.Login
 	}
-	return a.tell("%s %s. %s\n", done, in.Address, next)
+	a.tell("%s %s. %s\n", done, in.Address, next)
+	return nil
 }
 
 // knowsApp fails for the name of an application that the configuration does not have.

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -54,9 +53,7 @@ func (a *app) migrate(ctx context.Context, statusOnly bool) error {
 			return err
 		}
 		for _, m := range applied {
-			if err := a.tell("applied %s\n", m.Name); err != nil {
-				return err
-			}
+			a.tell("applied %s\n", m.Name)
 		}
 	}
 	current, latest, err := d.Version(ctx)
@@ -65,7 +62,7 @@ func (a *app) migrate(ctx context.Context, statusOnly bool) error {
 	case current != latest:
 		return d.SchemaError(current, latest)
 	case statusOnly || isTerminal(a.out):
-		_, err = fmt.Fprintf(a.out, "the schema is at version %d, which is the one needed\n", current)
+		a.print("the schema is at version %d, which is the one needed\n", current)
 	}
 	return err
 }

@@ -41,26 +41,33 @@ func (a *app) table(header ...string) *terminal.Table {
 	return &terminal.Table{Width: cmp.Or(a.width, terminal.Columns(a.out)), Header: header}
 }
 
-// show prints a table. An empty one on a terminal is the line next instead, which says what to do.
-func (a *app) show(t *terminal.Table, next string) error {
-	if t.Len() == 0 && isTerminal(a.out) {
-		_, err := fmt.Fprintln(a.err, next)
-		return err
-	}
-	return t.Print(a.out)
+// print prints to standard output.
+func (a *app) print(format string, args ...any) {
+	_, err := fmt.Fprintf(a.out, format, args...)
+	a.printed(err)
 }
 
+// printed keeps the error of what prints to standard output.
+func (a *app) printed(err error) { a.unprinted = cmp.Or(a.unprinted, err) }
+
 // tell prints what was done, on a terminal only.
-func (a *app) tell(format string, args ...any) error {
-	if !isTerminal(a.out) {
-		return nil
+func (a *app) tell(format string, args ...any) {
+	if isTerminal(a.out) {
+		a.print(format, args...)
 	}
-	_, err := fmt.Fprintf(a.out, format, args...)
-	return err
+}
+
+// show prints a table. An empty one on a terminal is the line next instead, which says what to do.
+func (a *app) show(t *terminal.Table, next string) {
+	if t.Len() == 0 && isTerminal(a.out) {
+		_, _ = fmt.Fprintln(a.err, next)
+		return
+	}
+	a.printed(t.Print(a.out))
 }
 
 // fields prints names and values side by side; those without a value are left out.
-func (a *app) fields(pairs ...string) error {
+func (a *app) fields(pairs ...string) {
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	for ; len(pairs) > 1; pairs = pairs[2:] {
 		if pairs[1] == "" {
@@ -70,14 +77,12 @@ func (a *app) fields(pairs ...string) error {
 		if pairs[0] == "status" && a.colors() {
 			value = paintState(value)
 		}
-		if _, err := fmt.Fprintf(w, "%s\t%s\n", pairs[0], value); err != nil {
-			return err
-		}
+		_, _ = fmt.Fprintf(w, "%s\t%s\n", pairs[0], value) // Flush returns the first error
 	}
-	return w.Flush()
+	a.printed(w.Flush())
 }
 
-func (a *app) printJSON(v any) error { return printJSON(a.out, v) }
+func (a *app) printJSON(v any) { a.printed(printJSON(a.out, v)) }
 
 // printJSON prints one line. encoding/json leaves DEL and the controls above it as they are, which
 // terminals obey; they are escaped, too.

@@ -3,6 +3,8 @@ package cmd
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -19,13 +21,22 @@ func TestReportTableNote(t *testing.T) {
 		{Email: "team@firm.example", Busy: "other\x1b[2J\nhost scans it"},
 		{Email: "club@firm.example", Error: "not tried: imap.example:993 could not be reached", Left: "imap.example:993"},
 	}}
-	if err := a.reportTable(r); err != nil {
-		t.Fatal(err)
-	}
+	a.reportTable(r)
 	for _, want := range []string{"\tfailed, see above\n", "\tcannot reach imap.example:993\n", "\tother [2J host scans it\n"} {
 		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "\x1b") {
 			t.Errorf("the table is\n%q\nwant in it, and printable: %q", out.String(), want)
 		}
+	}
+}
+
+// TestUnprinted: a command whose output cannot be written fails, and says why.
+func TestUnprinted(t *testing.T) {
+	full, stopped := io.Pipe()
+	_ = full.CloseWithError(errors.New("no space left on device"))
+	var errs bytes.Buffer
+	a := &app{out: stopped, err: &errs, env: func(string) (string, bool) { return "", false }}
+	if code := a.run(t.Context(), []string{"version"}); code != exitFailed || errs.String() != "postrider: no space left on device\n" {
+		t.Errorf("exit code %d, standard error %q; want %d, and the reason", code, errs.String(), exitFailed)
 	}
 }
 
@@ -34,9 +45,7 @@ func TestReportTableNote(t *testing.T) {
 func TestJSONControls(t *testing.T) {
 	const odd = "<a\x7f\u0080\u0085\u009b31m\u009f\x1b\u00a0é@b.example>"
 	var out bytes.Buffer
-	if err := (&app{out: &out}).printJSON(odd); err != nil {
-		t.Fatal(err)
-	}
+	(&app{out: &out}).printJSON(odd)
 	if want := `"<a\u007f\u0080\u0085\u009b31m\u009f\u001b` + "\u00a0é@b.example>\"\n"; out.String() != want {
 		t.Errorf("it prints %q, want %q", out.String(), want)
 	}

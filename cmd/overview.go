@@ -104,16 +104,16 @@ func (o overview) rest(n inboxCount) string {
 }
 
 // overview prints the summary, the inboxes if there are any to show, and how to see the rest.
-func (a *app) overview(o overview, n inboxCount, table func() error) error {
+func (a *app) overview(o overview, n inboxCount, table func()) {
 	if !o.summed(n) {
-		return table()
+		table()
+		return
 	}
-	_, err := fmt.Fprintln(a.out, n)
-	if err == nil && (o.all || n.trouble > 0) {
-		err = table()
+	a.print("%s\n", n)
+	if o.all || n.trouble > 0 {
+		table()
 	}
-	if rest := o.rest(n); err == nil && rest != "" {
-		_, err = fmt.Fprintln(a.out, rest)
+	if rest := o.rest(n); rest != "" {
+		a.print("%s\n", rest)
 	}
-	return err
 }

@@ -53,9 +53,7 @@ func (a *app) recipientList(ctx context.Context, asJSON bool) error {
 		for _, n := range all {
 			n.Suspended = n.Suspended && s.cfg.Bounces.Suspend // else mail is sent to it
 			if asJSON {
-				if err := a.printJSON(notedView{n.Recipient, n.Since, n.Bounces, n.Why, n.Suspended, n.Resumed}); err != nil {
-					return err
-				}
+				a.printJSON(notedView{n.Recipient, n.Since, n.Bounces, n.Why, n.Suspended, n.Resumed})
 				continue
 			}
 			suspended := yesNo(n.Suspended)
@@ -64,10 +62,10 @@ func (a *app) recipientList(ctx context.Context, asJSON bool) error {
 			}
 			g.Add(n.Recipient, n.Since.Format(time.DateOnly), n.Bounces, suspended, g.Short(n.Why, 80))
 		}
-		if asJSON {
-			return nil
+		if !asJSON {
+			a.show(g, "No recipient has bounced too often.")
 		}
-		return a.show(g, "No recipient has bounced too often.")
+		return nil
 	})
 }
 
@@ -102,9 +100,7 @@ func (a *app) recipientResume(ctx context.Context, addresses []string) error {
 				continue
 			}
 			s.log.Info("a recipient was resumed", "recipient", addr)
-			if err := a.tell("Mail is sent to %s again.\n", addr); err != nil {
-				return err
-			}
+			a.tell("Mail is sent to %s again.\n", addr)
 		}
 		return errors.Join(unknown...)
 	})

@@ -3,6 +3,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,7 @@ type app struct {
 	verbose   int
 	bar       terminal.Bar // of the pass that is going on
 	width     int          // of the terminal; 0 for what standard output has
+	unprinted error        // the first error of print; run returns it
 }
 
 // Main runs the command line of this process and returns its exit code.
@@ -64,6 +66,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root := a.tree()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if errorText(err) == "" {
+		err = cmp.Or(a.unprinted, err)
+	}
 	if text := errorText(err); text != "" {
 		_, _ = fmt.Fprintln(a.err, text)
 	}

@@ -183,15 +183,18 @@ func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) e
 	case err != nil:
 		return err
 	case opts.json:
-		return a.printJSON(trial)
+		a.printJSON(trial)
 	case !opts.showMessage:
-		return a.showTrial(trial)
+		a.showTrial(trial)
+	default:
+		rest := &app{out: a.err}
+		rest.showTrial(trial)
+		a.printed(rest.unprinted)
+		if content := trial.Content(); content != nil {
+			return a.showMessage(content)
+		}
 	}
-	err = (&app{out: a.err}).showTrial(trial)
-	if content := trial.Content(); content != nil {
-		err = errors.Join(err, a.showMessage(content))
-	}
-	return err
+	return nil
 }
 
 // showMessage prints a message octet for octet, with the line end at the end that the relay gets,

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bufio"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,39 +15,35 @@ import (
 )
 
 // showTrial prints each route with its conditions, and below them what would become of the message.
-func (a *app) showTrial(t pass.Trial) error {
-	out := bufio.NewWriter(a.out)
+func (a *app) showTrial(t pass.Trial) {
 	for i, s := range t.Routes {
-		_, _ = fmt.Fprintf(out, "%d. %s: %s\n", i+1, text.Line(s.Route), s.Outcome) // Flush keeps the error
+		a.print("%d. %s: %s\n", i+1, text.Line(s.Route), s.Outcome)
 		if s.Outcome == route.Matched && len(s.Conditions) == 0 && len(s.Contacts) == 0 {
-			_, _ = fmt.Fprintln(out, "     it takes every message")
+			a.print("     it takes every message\n")
 		}
-		showChecks(out, s.Conditions, "     ")
+		a.showChecks(s.Conditions, "     ")
 		for _, name := range slices.Sorted(maps.Keys(s.Captured)) {
-			_, _ = fmt.Fprintf(out, "     captured ${%s}: %q\n", name, s.Captured[name])
+			a.print("     captured ${%s}: %q\n", name, s.Captured[name])
 		}
 		for _, c := range s.Contacts {
-			_, _ = fmt.Fprintf(out, "     + %s\n", text.Line(c.String()))
+			a.print("     + %s\n", text.Line(c.String()))
 		}
 		if s.LeftOut != "" {
-			_, _ = fmt.Fprintf(out, "     - %s is left out: it is the inbox's own address\n", text.Line(s.LeftOut))
+			a.print("     - %s is left out: it is the inbox's own address\n", text.Line(s.LeftOut))
 		}
 		if s.Problem != "" {
-			_, _ = fmt.Fprintf(out, "     %s\n", text.Line(s.Problem))
+			a.print("     %s\n", text.Line(s.Problem))
 		}
 	}
-	_, _ = fmt.Fprintln(out)
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	return a.fields(trialSummary(t)...)
+	a.print("\n")
+	a.fields(trialSummary(t)...)
 }
 
-func showChecks(out *bufio.Writer, list []route.Check, indent string) {
+func (a *app) showChecks(list []route.Check, indent string) {
 	for _, c := range list {
 		mark := map[route.Truth]string{route.Held: "+", route.NotHeld: "-", route.Undecided: "?"}[c.Is]
-		_, _ = fmt.Fprintf(out, "%s%s %s\n", indent, mark, text.Line(c.String()))
-		showChecks(out, c.Of, indent+"  ")
+		a.print("%s%s %s\n", indent, mark, text.Line(c.String()))
+		a.showChecks(c.Of, indent+"  ")
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -76,10 +74,10 @@ func (a *app) routeReplay(ctx context.Context, opts replayOptions) error {
 		return usage(errors.New("--limit is negative"))
 	}
 	choose := func(ctx context.Context, s *services) ([]inbox.Inbox, error) { return toReplay(ctx, s, opts) }
-	return a.compare(ctx, opts.json, choose, func(ctx context.Context, _ *services, p *pass.Pass, boxes []inbox.Inbox) (func() error, bool) {
+	return a.compare(ctx, opts.json, choose, func(ctx context.Context, _ *services, p *pass.Pass, boxes []inbox.Inbox) (func(), bool) {
 		out := &replayOutput{app: a, opts: opts, lines: bufio.NewWriter(a.out), whys: map[string]int{}}
 		report := p.Replay(ctx, boxes, pass.ReplayOptions{Within: within, Route: opts.route, Named: opts.inbox != "", Each: out.add})
-		return func() error { return out.finish(report) }, report.Whole()
+		return func() { out.finish(report) }, report.Whole()
 	})
 }
 
@@ -127,10 +125,11 @@ func (o *replayOutput) add(m pass.Replayed) error {
 	return nil
 }
 
-func (o *replayOutput) finish(r pass.ReplayReport) error {
+func (o *replayOutput) finish(r pass.ReplayReport) {
 	if o.opts.json {
-		err := printJSON(o.lines, r)
-		return errors.Join(err, o.lines.Flush())
+		_ = printJSON(o.lines, r) // Flush returns the first error
+		o.printed(o.lines.Flush())
+		return
 	}
 	slices.SortFunc(o.rows, func(x, y pass.Replayed) int { return cmp.Compare(x.TaskID, y.TaskID) })
 	g := o.table("task", "inbox", "folder", "subject", "went", "would go")
@@ -138,21 +137,20 @@ func (o *replayOutput) finish(r pass.ReplayReport) error {
 		g.Add(m.TaskID, m.Inbox, m.Folder, g.Short(m.Subject, 40), m.Before, m.Now)
 	}
 	if g.Len() > 0 {
-		_ = g.Print(o.lines) // Flush returns the first error
+		o.printed(g.Print(o.out))
 	}
 	if more := r.Totals.Elsewhere - len(o.rows); more > 0 {
-		_, _ = fmt.Fprintf(o.lines, "And %d more; --limit N shows more, --json all.\n", more)
+		o.print("And %d more; --limit N shows more, --json all.\n", more)
 	}
-	o.sum(o.lines, r)
-	return o.lines.Flush()
+	o.sum(r)
 }
 
-func (o *replayOutput) sum(out io.Writer, r pass.ReplayReport) {
+func (o *replayOutput) sum(r pass.ReplayReport) {
 	n, of := r.Totals, "of the last "+o.opts.since
 	if _, err := time.Parse(time.DateOnly, o.opts.since); err == nil {
 		of = "registered since " + o.opts.since
 	}
-	_, _ = fmt.Fprintf(out, "%s %s: %d would go elsewhere, %d unchanged.\n", text.Count(n.Messages, "message"), of, n.Elsewhere, n.Unchanged)
+	o.print("%s %s: %d would go elsewhere, %d unchanged.\n", text.Count(n.Messages, "message"), of, n.Elsewhere, n.Unchanged)
 	for _, line := range []struct {
 		n    int
 		what string
@@ -161,16 +159,16 @@ func (o *replayOutput) sum(out io.Writer, r pass.ReplayReport) {
 		{n.NotByRoute, "Not decided by a route: %d duplicates, loops, messages that are too large or gone, or that an operator skipped.\n"},
 	} {
 		if line.n > 0 {
-			_, _ = fmt.Fprintf(out, line.what, line.n)
+			o.print(line.what, line.n)
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(o.whys)) {
-		_, _ = fmt.Fprintf(out, "%d not compared: %s\n", o.whys[why], text.Line(why))
+		o.print("%d not compared: %s\n", o.whys[why], text.Line(why))
 	}
 	if n.Purged > 0 {
-		_, _ = fmt.Fprintf(out, "Purged, and not among these: at most %s of that time, by whatever route.\n", text.Count(n.Purged, "message"))
+		o.print("Purged, and not among these: at most %s of that time, by whatever route.\n", text.Count(n.Purged, "message"))
 	}
 	if r.Interrupted {
-		_, _ = fmt.Fprintln(out, "Stopped before everything was compared.")
+		o.print("Stopped before everything was compared.\n")
 	}
 }

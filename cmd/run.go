@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os/signal"
 	"slices"
@@ -106,7 +105,9 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(watch.close(), a.printReport(report, watch, opts), a.sayChanges(ctx, s, report, opts), report.unknown)
+	a.printed(watch.close())
+	a.printReport(report, watch, opts)
+	err = errors.Join(a.sayChanges(ctx, s, report, opts), report.unknown)
 	if err == nil && (!report.Clean() || len(report.Alerts) > 0) {
 		return errRetry
 	}
@@ -225,30 +226,30 @@ type passReport struct {
 
 // printReport prints JSON when asked to, and a table on a terminal. Elsewhere sayChanges prints
 // what needs attention: cron mails it.
-func (a *app) printReport(r passReport, watch *observer, opts runOptions) error {
+func (a *app) printReport(r passReport, watch *observer, opts runOptions) {
 	switch {
 	case opts.dryRun && opts.json:
-		return watch.printDryRun(r)
+		a.printed(watch.printDryRun(r))
 	case opts.json:
-		return a.printJSON(r)
+		a.printJSON(r)
 	case opts.dryRun && watch.found == 0 && len(r.WouldDelete) == 0 && r.Clean():
-		return a.tell("There is nothing new and nothing due: a run would forward nothing.\n")
+		a.tell("There is nothing new and nothing due: a run would forward nothing.\n")
 	case opts.dryRun:
-		return a.printDeletions(r.WouldDelete)
+		a.printDeletions(r.WouldDelete)
 	case opts.quiet:
-		return nil
 	case isTerminal(a.out):
-		return errors.Join(a.reportTable(r.Report), printAlerts(a.out, r.Alerts))
+		a.reportTable(r.Report)
+		a.printAlerts(r.Alerts)
 	case a.watched(opts):
-		return a.printTroubles(said.Troubles(r.Report, r.Alerts))
+		a.printTroubles(said.Troubles(r.Report, r.Alerts))
 	}
-	return nil
 }
 
 // reportTable prints what is not plain, and ends with a sentence and with what to do.
-func (a *app) reportTable(r pass.Report) error {
+func (a *app) reportTable(r pass.Report) {
 	if quiet(r) {
-		return a.tell("Nothing new and nothing due.\n")
+		a.tell("Nothing new and nothing due.\n")
+		return
 	}
 	g := a.table("inbox", "registered", "forwarded", "no match", "skipped", "retry", "dead", "uncertain", "waiting", "backlog", "note")
 	for _, in := range r.Inboxes {
@@ -266,24 +267,16 @@ func (a *app) reportTable(r pass.Report) error {
 		g.Add(in.Email, c.Registered, c.Forwarded, c.SkippedNoMatch, c.Skipped, c.Retry, c.Dead, c.Uncertain, c.Waiting, c.Backlog, note)
 	}
 	if g.Len() > 0 {
-		if err := g.Print(a.out); err != nil {
-			return err
-		}
+		a.printed(g.Print(a.out))
 	}
-	if err := a.limitReached(r.LimitReached); err != nil {
-		return err
-	}
+	a.limitReached(r.LimitReached)
 	if r.RelayError != "" {
-		if _, err := fmt.Fprintln(a.out, "Forwarding stopped:", r.RelayError); err != nil {
-			return err
-		}
+		a.print("Forwarding stopped: %s\n", r.RelayError)
 	}
 	if len(r.Inboxes) > 0 {
-		if err := a.tell("%s\n", r.Sentence()); err != nil {
-			return err
-		}
+		a.tell("%s\n", r.Sentence())
 	}
-	return a.whatToDo(r.Totals)
+	a.whatToDo(r.Totals)
 }
 
 // quiet reports whether a pass found nothing to do, and nothing to tell.
@@ -293,7 +286,7 @@ func quiet(r pass.Report) bool {
 }
 
 // whatToDo names the commands that show what needs an operator, or is tried again.
-func (a *app) whatToDo(c pass.Counters) error {
+func (a *app) whatToDo(c pass.Counters) {
 	for _, it := range []struct {
 		n            int
 		what, filter string
@@ -302,12 +295,8 @@ func (a *app) whatToDo(c pass.Counters) error {
 		{c.Uncertain, "uncertain", "--status uncertain"},
 		{c.Retry, "to be retried", "--status error --status received"},
 	} {
-		if it.n == 0 {
-			continue
-		}
-		if _, err := fmt.Fprintf(a.out, "%d %s: postrider task list %s\n", it.n, it.what, it.filter); err != nil {
-			return err
+		if it.n > 0 {
+			a.print("%d %s: postrider task list %s\n", it.n, it.what, it.filter)
 		}
 	}
-	return nil
 }

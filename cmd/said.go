@@ -32,13 +32,11 @@ func (a *app) sayChanges(ctx context.Context, s *services, r passReport, opts ru
 	return nil
 }
 
-func (a *app) printTroubles(sentences []string) error {
+func (a *app) printTroubles(sentences []string) {
 	for _, s := range sentences {
-		if _, err := fmt.Fprintln(a.err, s); err != nil {
-			return err
-		}
+		_, err := fmt.Fprintln(a.err, s)
+		a.printed(err)
 	}
-	return nil
 }
 
 func (a *app) sayLine(ctx context.Context, s *services, l said.Line) error {
@@ -58,7 +56,7 @@ func (a *app) sayLine(ctx context.Context, s *services, l said.Line) error {
 	case l.Good != "":
 		s.log.Warn(l.Good, about...)
 	default:
-		return a.printTroubles([]string{l.Sentence})
+		a.printTroubles([]string{l.Sentence})
 	}
 	return nil
 }

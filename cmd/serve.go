@@ -87,9 +87,7 @@ func (a *app) serve(ctx context.Context, listen string) error {
 	defer done()
 	where := pageURL(access, l)
 	s.log.Info("the status page is up", "address", where)
-	if err := a.tell("The status page is at %s Ctrl-C ends it.\n", where); err != nil {
-		return err
-	}
+	a.tell("The status page is at %s Ctrl-C ends it.\n", where)
 	if err := web.Serve(ctx, l, endsIf(s.db.Replaced, page.Handler(), end), s.log); err != nil {
 		return err
 	}

@@ -51,9 +51,7 @@ func (a *app) srsDecode(ctx context.Context, address string) error {
 	if !r.Owns(address) {
 		facts += fmt.Sprintf("%-10s NOT OURS: the address is not at %s (srs.domain)\n", "domain", cfg.SRS.Domain)
 	}
-	if _, err := fmt.Fprint(a.out, facts); err != nil {
-		return err
-	}
+	a.print("%s", facts)
 	if d.Secret == 0 || d.Expired || !r.Owns(address) {
 		return &exitError{code: exitFailed}
 	}

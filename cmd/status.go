@@ -2,9 +2,7 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -70,37 +68,47 @@ func (a *app) status(ctx context.Context, opts statusOptions) error {
 		sources := s.status()
 		sources.Only = opts.chosen.Selection
 		report, err := sources.Read(ctx)
+		if err != nil {
+			return err
+		}
 		switch {
-		case err != nil:
 		case len(report.Inboxes) == 0 && !opts.json:
-			_, err = fmt.Fprintln(a.out, noInbox)
+			a.print("%s\n", noInbox)
 		case opts.json:
 			report.Inboxes = toShow(opts.ofJSON(), report.Inboxes, status.Inbox.Troubled)
-			err = a.printJSON(report)
+			a.printJSON(report)
 		default:
-			err = errors.Join(a.statusOverview(report.Inboxes, opts.overview), a.relayTrouble(report), a.limitReached(report.LimitReached),
-				printAlerts(a.out, report.Alerts), a.printWaiting(report.Notices), a.printStandings(report.Events), a.needOperator(report.Inboxes))
+			a.statusOverview(report.Inboxes, opts.overview)
+			a.relayTrouble(report)
+			a.limitReached(report.LimitReached)
+			a.printAlerts(report.Alerts)
+			a.printWaiting(report.Notices)
+			a.printStandings(report.Events)
+			a.needOperator(report.Inboxes)
 		}
-		if err == nil && len(report.Alerts) > 0 {
+		if len(report.Alerts) > 0 {
 			return errRetry
 		}
-		return err
+		return nil
 	})
 }
 
 // statusOverview is the table of the inboxes that are shown, and the errors of their last scans.
-func (a *app) statusOverview(boxes []status.Inbox, o overview) error {
+func (a *app) statusOverview(boxes []status.Inbox, o overview) {
 	n := countInboxes(boxes, status.Inbox.Troubled, func(b status.Inbox) bool { return b.Active })
-	return a.overview(o, n, func() error {
+	a.overview(o, n, func() {
 		boxes := toShow(o, boxes, status.Inbox.Troubled)
-		return errors.Join(a.statusTable(boxes).Print(a.out), a.lastErrors(boxes))
+		a.printed(a.statusTable(boxes).Print(a.out))
+		for _, b := range boxes {
+			a.lastError(b.Email, scanError(b.Email, b.LastError, b.NeedsLogin))
+		}
 	})
 }
 
 // needOperator names the commands that show the tasks that need one, on a terminal.
-func (a *app) needOperator(boxes []status.Inbox) error {
+func (a *app) needOperator(boxes []status.Inbox) {
 	if !isTerminal(a.out) {
-		return nil
+		return
 	}
 	var all pass.Counters
 	bounced := 0
@@ -109,12 +117,11 @@ func (a *app) needOperator(boxes []status.Inbox) error {
 		all.Uncertain += b.Uncertain
 		bounced += b.Bounced
 	}
-	if err := a.whatToDo(all); err != nil || bounced == 0 {
-		return err
+	a.whatToDo(all)
+	if bounced > 0 {
+		a.print("%s bounced after the relay had accepted them: `postrider task list --bounced`, then `postrider task retry --bounced`\n",
+			text.Count(bounced, "message"))
 	}
-	_, err := fmt.Fprintf(a.out, "%s after the relay had accepted them: `postrider task list --bounced`, then `postrider task retry --bounced`\n",
-		text.Count(bounced, "message")+" bounced")
-	return err
 }
 
 func (s *services) status() status.Sources {
@@ -200,16 +207,6 @@ func lastDay(b status.Inbox) string {
 	return strings.Join(parts, ", ")
 }
 
-// lastErrors are the errors of the last scans, one line each.
-func (a *app) lastErrors(boxes []status.Inbox) error {
-	for _, b := range boxes {
-		if err := a.lastError(b.Email, scanError(b.Email, b.LastError, b.NeedsLogin)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // scanError is why the next scan fails if nothing is done: a person has to log in, or what the last
 // one met.
 func scanError(email, lastError, needsLogin string) string {
@@ -220,52 +217,41 @@ func scanError(email, lastError, needsLogin string) string {
 }
 
 // lastError is the error of the last scan of an inbox, if there was one. The fix is at its end.
-func (a *app) lastError(inbox, what string) error {
-	if what == "" {
-		return nil
+func (a *app) lastError(inbox, what string) {
+	if what != "" {
+		a.print("%s: last error: %s\n", inbox, text.Cut(text.Line(what), 500))
 	}
-	_, err := fmt.Fprintf(a.out, "%s: last error: %s\n", inbox, text.Cut(text.Line(what), 500))
-	return err
 }
 
 // relayTrouble says why nothing goes out.
-func (a *app) relayTrouble(r status.Report) (err error) {
+func (a *app) relayTrouble(r status.Report) {
 	switch {
 	case r.RelayNeedsLogin != "":
-		_, err = fmt.Fprintf(a.out, "relay: needs login: %s; log in with `postrider smtp login`\n", text.Line(r.RelayNeedsLogin))
+		a.print("relay: needs login: %s; log in with `postrider smtp login`\n", text.Line(r.RelayNeedsLogin))
 	case r.RelayUp != nil && !*r.RelayUp:
-		_, err = fmt.Fprintln(a.out, "relay: refused or failed at the last attempt; test it with `postrider check`")
+		a.print("relay: refused or failed at the last attempt; test it with `postrider check`\n")
 	}
-	return err
 }
 
 // limitReached says which of smtp.limits due tasks wait for.
-func (a *app) limitReached(limit string) error {
-	if limit == "" {
-		return nil
+func (a *app) limitReached(limit string) {
+	if limit != "" {
+		a.print("Mail waits: %s\n", limit)
 	}
-	_, err := fmt.Fprintln(a.out, "Mail waits:", limit)
-	return err
 }
 
-func printAlerts(w io.Writer, alerts []health.Alert) error {
+func (a *app) printAlerts(alerts []health.Alert) {
 	for _, alert := range alerts {
-		if _, err := fmt.Fprintln(w, text.Line(alert.Message)); err != nil {
-			return err
-		}
+		a.print("%s\n", text.Line(alert.Message))
 	}
-	return nil
 }
 
-func (a *app) printWaiting(all []notify.Waiting) error {
+func (a *app) printWaiting(all []notify.Waiting) {
 	for _, w := range all {
 		line := fmt.Sprintf("notices: %d waiting for %s", w.Waiting, strings.TrimPrefix(w.Channel, "mail:"))
 		if w.LastError != "" {
 			line += "; the last attempt failed: " + text.Cut(w.LastError, 300)
 		}
-		if _, err := fmt.Fprintln(a.out, text.Line(line)); err != nil {
-			return err
-		}
+		a.print("%s\n", text.Line(line))
 	}
-	return nil
 }

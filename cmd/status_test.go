@@ -108,10 +108,8 @@ func TestStatusTable(t *testing.T) {
 		t.Errorf("without a terminal the table is %q, want all columns between tabs: %q", got, plainText)
 	}
 	var out bytes.Buffer
-	if err := (&app{out: &out}).lastErrors(boxes); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := out.String(), "new@firm.example: last error: log in: [2Jno\n"; got != want {
-		t.Errorf("the last errors are %q, want %q", got, want)
+	(&app{out: &out}).statusOverview(boxes, overview{})
+	if got, want := out.String(), "\nnew@firm.example: last error: log in: [2Jno\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("it prints %q, want at the end %q", got, want)
 	}
 }

@@ -162,11 +162,13 @@ func (a *app) taskShow(ctx context.Context, args []string, asJSON bool) error {
 		case gone && len(events) == 0:
 			return noTask(ids[0])
 		case gone:
-			return a.showGone(ids[0], events, asJSON)
+			a.showGone(ids[0], events, asJSON)
+			return nil
 		case asJSON:
 			return a.taskDetails(ctx, s, t, events)
 		}
-		return a.showTask(t, events)
+		a.showTask(t, events)
+		return nil
 	})
 }
 
@@ -178,7 +180,8 @@ func (a *app) taskDetails(ctx context.Context, s *services, t tasks.Task, events
 	}
 	details := tasks.DetailsOf(t, events)
 	details.Labels = boxes[t.InboxID].Labels
-	return a.printJSON(details)
+	a.printJSON(details)
+	return nil
 }
 
 func noTask(id int64) error {

@@ -245,9 +245,7 @@ func (j *job) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := j.summary(r); err != nil {
-		return err
-	}
+	j.summary(r)
 	end := outcome(len(j.IDs)-r.Changed, len(j.IDs))
 	if r.Left > 0 {
 		return &exitError{
@@ -269,34 +267,33 @@ func (j *job) line(t tasks.Task, why string) error {
 	case j.DryRun:
 		what = fmt.Sprintf("%s (%s, %s, %q)", j.how.would(t), t.Status, t.Inbox, text.Cut(text.Line(t.Identity.Subject), 60))
 	default:
-		return j.app.tell("task %d: %s\n", t.ID, j.how.done(t))
+		j.app.tell("task %d: %s\n", t.ID, j.how.done(t))
+		return nil
 	}
-	_, err := fmt.Fprintf(j.app.out, "task %d: %s\n", t.ID, what)
-	return err
+	j.app.print("task %d: %s\n", t.ID, what)
+	return nil
 }
 
-func (j *job) summary(r tasks.Applied) error {
-	var err error
+func (j *job) summary(r tasks.Applied) {
 	switch {
 	case j.json:
-		return j.app.printJSON(r)
+		j.app.printJSON(r)
 	case !j.Bulk:
 	case r.DryRun && len(j.IDs) == 0:
-		_, err = fmt.Fprintln(j.app.out, "No task matches.")
+		j.app.print("No task matches.\n")
 	case r.DryRun && j.how.Ended:
-		_, err = fmt.Fprintf(j.app.out, "%s would be deleted.\n", text.Count(r.Changed, "task"))
+		j.app.print("%s would be deleted.\n", text.Count(r.Changed, "task"))
 	case r.DryRun:
-		_, err = fmt.Fprintf(j.app.out, "%s would be changed.\n", text.Count(r.Changed, "task"))
+		j.app.print("%s would be changed.\n", text.Count(r.Changed, "task"))
 	case r.MovedOn > 0:
-		_, err = fmt.Fprintf(j.app.out, "%d changed, %d not, %d changed concurrently.\n", r.Changed, len(r.NotChanged), r.MovedOn)
+		j.app.print("%d changed, %d not, %d changed concurrently.\n", r.Changed, len(r.NotChanged), r.MovedOn)
 	case len(r.NotChanged) > 0:
-		_, err = fmt.Fprintf(j.app.out, "%d changed, %d not.\n", r.Changed, len(r.NotChanged))
+		j.app.print("%d changed, %d not.\n", r.Changed, len(r.NotChanged))
 	case len(j.IDs) == 0:
-		err = j.app.tell("No task matches; nothing was changed.\n")
+		j.app.tell("No task matches; nothing was changed.\n")
 	case j.how.Ended:
-		err = j.app.tell("%s deleted.\n", text.Count(r.Changed, "task"))
+		j.app.tell("%s deleted.\n", text.Count(r.Changed, "task"))
 	default:
-		err = j.app.tell("%s changed.\n", text.Count(r.Changed, "task"))
+		j.app.tell("%s changed.\n", text.Count(r.Changed, "task"))
 	}
-	return err
 }

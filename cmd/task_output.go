@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,7 +9,7 @@ import (
 	"postrider/internal/text"
 )
 
-func (a *app) showTask(t tasks.Task, events []tasks.Event) error {
+func (a *app) showTask(t tasks.Task, events []tasks.Event) {
 	due := "due"
 	if t.Status == tasks.InProgress {
 		due = "lease until"
@@ -19,7 +18,7 @@ func (a *app) showTask(t tasks.Task, events []tasks.Event) error {
 	if t.Shut() {
 		at = "when its inbox is enabled: postrider inbox enable " + text.Arg(t.Inbox)
 	}
-	err := a.fields(
+	a.fields(
 		"task", strconv.FormatInt(t.ID, 10), "status", string(t.Status), "reason", t.Reason, due, at,
 		"inbox", t.Inbox, "folder", t.Folder, "UIDVALIDITY", strconv.FormatUint(uint64(t.UIDValidity()), 10),
 		"UID", strconv.FormatUint(uint64(t.UID), 10), "Message-ID", t.Identity.MessageID, "from", t.Identity.Sender, "subject", t.Identity.Subject,
@@ -28,12 +27,13 @@ func (a *app) showTask(t tasks.Task, events []tasks.Event) error {
 		"attempts", strconv.Itoa(t.Attempts), "lost leases", strconv.Itoa(t.LostLeases), "worker", t.Worker,
 		"registered", a.when(&t.CreatedAt), "queued", a.when(&t.QueuedAt), "changed", a.when(&t.UpdatedAt),
 		"finished", a.whenKnown(t.FinishedAt))
-	return errors.Join(err, a.showDeliveries(t.Deliveries), a.showTrail(events))
+	a.showDeliveries(t.Deliveries)
+	a.showTrail(events)
 }
 
-func (a *app) showDeliveries(ds []tasks.Delivery) error {
+func (a *app) showDeliveries(ds []tasks.Delivery) {
 	if len(ds) == 0 {
-		return nil
+		return
 	}
 	g := a.painted(a.table("recipient", "status", "code", "reply", "attempts", "delivered"), "status", paintState)
 	for _, d := range ds {
@@ -43,37 +43,35 @@ func (a *app) showDeliveries(ds []tasks.Delivery) error {
 		}
 		g.Add(d.Recipient, d.Status, code, d.Reply, d.Attempts, a.whenKnown(d.DeliveredAt))
 	}
-	err := g.Print(a.out)
+	a.printed(g.Print(a.out))
 	for _, d := range ds {
-		if became := d.Became(); became != "" && err == nil {
-			_, err = fmt.Fprintln(a.out, text.Line(d.Recipient+" "+became))
+		if became := d.Became(); became != "" {
+			a.print("%s\n", text.Line(d.Recipient+" "+became))
 		}
 	}
-	return err
 }
 
 // showTrail prints the audit trail, the oldest line first.
-func (a *app) showTrail(events []tasks.Event) error {
+func (a *app) showTrail(events []tasks.Event) {
 	if len(events) == 0 {
-		return nil
+		return
 	}
 	g := a.table("at", "event", "detail", "by")
 	for _, e := range events {
 		g.Add(a.when(&e.At), e.Event, e.Detail, e.Worker)
 	}
-	return g.Print(a.out)
+	a.printed(g.Print(a.out))
 }
 
-func (a *app) showGone(id int64, events []tasks.Event, asJSON bool) error {
+func (a *app) showGone(id int64, events []tasks.Event, asJSON bool) {
 	if asJSON {
-		return a.printJSON(tasks.GoneView{ID: id, Gone: true, Events: tasks.EventsOf(events)})
+		a.printJSON(tasks.GoneView{ID: id, Gone: true, Events: tasks.EventsOf(events)})
+		return
 	}
 	how := "is no longer in the registry"
 	if slices.ContainsFunc(events, func(e tasks.Event) bool { return e.Event == "purged" }) {
 		how = "was purged"
 	}
-	if _, err := fmt.Fprintf(a.out, "task %d %s; its trail:\n", id, how); err != nil {
-		return err
-	}
-	return a.showTrail(events)
+	a.print("task %d %s; its trail:\n", id, how)
+	a.showTrail(events)
 }

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -39,17 +38,14 @@ func (a *app) taskTable(ctx context.Context, queue tasks.Reader, filter tasks.Fi
 		return err
 	}
 	if common := g.Common("inbox"); common != "" {
-		if _, err := fmt.Fprintf(a.out, "Messages of %s:\n", common); err != nil {
-			return err
-		}
+		a.print("Messages of %s:\n", common)
 	}
 	g.Squeeze("from", "to", "subject", "inbox")
-	err = a.show(g, next)
+	a.show(g, next)
 	if more {
-		_, said := fmt.Fprintf(a.out, "These are the newest %d; --limit N shows more, --json all.\n", limit)
-		err = errors.Join(err, said)
+		a.print("These are the newest %d; --limit N shows more, --json all.\n", limit)
 	}
-	return err
+	return nil
 }
 
 func taskRow(g *terminal.Table, t tasks.Task) []any {

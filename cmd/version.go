@@ -35,8 +35,8 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  takesNone,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(a.out, about())
-			return err
+			a.print("%s\n", about())
+			return nil
 		},
 	}
 }
