@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"postrider/internal/db"
+	"postrider/internal/inbox"
 )
 
 // TestAlertsThatCannotBeTold: the database goes away behind a pass. It is an error with the exit
@@ -23,12 +24,12 @@ func TestAlertsThatCannotBeTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.close()
-	alerts, err := s.alertsAfter(t.Context(), nil, inboxChoice{})
+	alerts, err := s.alertsAfter(t.Context(), nil, inbox.Selection{})
 	if alerts == nil || len(alerts) > 0 || exitCode(err) != exitRetry || !strings.Contains(errorText(err), "the pass is over, but ") {
 		t.Errorf("alerts are %v, error %v with exit code %d; want none, and an error with %d that says what was being done", alerts, err, exitCode(err), exitRetry)
 	}
 	s.cfg.Alerts.Dead = nil
-	if alerts, err := s.alertsAfter(t.Context(), nil, inboxChoice{}); alerts == nil || err != nil {
+	if alerts, err := s.alertsAfter(t.Context(), nil, inbox.Selection{}); alerts == nil || err != nil {
 		t.Errorf("without thresholds alerts are %v, error %v; want that nothing is asked for", alerts, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 type auditOptions struct {
-	chosen             inboxChoice
+	chosen             inbox.Selection
 	list, json, repair bool
 }
 
@@ -49,7 +49,7 @@ Exit codes:
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.audit(c.Context(), opts) },
 	}
-	opts.chosen.register(a, c)
+	a.chooseInboxes(c, &opts.chosen)
 	c.Flags().BoolVar(&opts.list, "list", false, "print every message and task; with --json one object a line, and no report")
 	c.Flags().BoolVar(&opts.repair, "repair", false, "register what is missing")
 	c.Flags().BoolVar(&opts.json, "json", false, "print the report as one JSON object")
@@ -59,9 +59,9 @@ Exit codes:
 func (a *app) audit(ctx context.Context, opts auditOptions) error {
 	choose := func(ctx context.Context, s *services) ([]inbox.Inbox, error) {
 		if opts.repair || opts.chosen.Empty() { // only an active one can be repaired
-			return s.inboxes.ActiveOf(ctx, opts.chosen.Selection)
+			return s.inboxes.ActiveOf(ctx, opts.chosen)
 		}
-		return s.inboxes.Chosen(ctx, opts.chosen.Selection)
+		return s.inboxes.Chosen(ctx, opts.chosen)
 	}
 	return a.compare(ctx, opts.json || opts.list, choose, func(ctx context.Context, s *services, p *pass.Pass, boxes []inbox.Inbox) (func(), bool) {
 		if len(boxes) == 0 && opts.json {

@@ -21,7 +21,7 @@ import (
 )
 
 type checkOptions struct {
-	chosen inboxChoice
+	chosen inbox.Selection
 	overview
 }
 
@@ -47,7 +47,7 @@ all. The exit code is 75 when something fails, and 1 when everything does.
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.check(c.Context(), opts) },
 	}
-	opts.chosen.register(a, c)
+	a.chooseInboxes(c, &opts.chosen)
 	opts.register(c)
 	return c
 }
@@ -138,7 +138,7 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 			readable = append(readable, "other users can read it: "+exposed.Error())
 		}
 		if err = s.db.Writable(ctx); err == nil {
-			all, err = s.inboxes.Chosen(ctx, opts.chosen.Selection)
+			all, err = s.inboxes.Chosen(ctx, opts.chosen)
 		}
 		if err == nil {
 			active, err = s.activeInboxes(ctx)

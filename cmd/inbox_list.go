@@ -10,7 +10,7 @@ import (
 )
 
 type inboxListOptions struct {
-	chosen inboxChoice
+	chosen inbox.Selection
 	overview
 	json bool
 }
@@ -26,7 +26,7 @@ trouble: the last scan failed, or a login is needed. --all shows all.
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.inboxList(c.Context(), opts) },
 	}
-	opts.chosen.register(a, c)
+	a.chooseInboxes(c, &opts.chosen)
 	opts.register(c)
 	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object a line, for each inbox")
 	return c
@@ -39,7 +39,7 @@ func (a *app) inboxList(ctx context.Context, opts inboxListOptions) error {
 		return err
 	}
 	return a.with(ctx, func(s *services) error {
-		boxes, err := s.inboxes.Chosen(ctx, opts.chosen.Selection)
+		boxes, err := s.inboxes.Chosen(ctx, opts.chosen)
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ import (
 )
 
 type runOptions struct {
-	chosen  inboxChoice
+	chosen  inbox.Selection
 	dryRun  bool
 	json    bool
 	quiet   bool
@@ -54,7 +54,7 @@ no message is lost, but one that is being sent may arrive twice.
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runPass(c.Context(), opts) },
 	}
-	opts.chosen.register(a, c)
+	a.chooseInboxes(c, &opts.chosen)
 	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "register nothing, send nothing, print what would happen")
 	c.Flags().BoolVar(&opts.json, "json", false, "print the report as one JSON object")
 	c.Flags().BoolVarP(&opts.quiet, "quiet", "q", false, "print nothing about inboxes, the relay and messages; metrics and notices have it")
@@ -125,7 +125,7 @@ func (a *app) toRun(ctx context.Context, s *services, opts runOptions) ([]inbox.
 	if err := s.db.Exposed(); err != nil && s.news(ctx, "exposed") {
 		s.log.Warn("other users can read the database", "error", err)
 	}
-	boxes, err := s.inboxes.ActiveOf(ctx, opts.chosen.Selection)
+	boxes, err := s.inboxes.ActiveOf(ctx, opts.chosen)
 	if err == nil && len(boxes) == 0 && (a.watched(opts) || !opts.chosen.Empty()) && !opts.quiet {
 		err = s.warnNoInbox(ctx)
 	}

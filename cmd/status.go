@@ -20,7 +20,7 @@ import (
 )
 
 type statusOptions struct {
-	chosen inboxChoice
+	chosen inbox.Selection
 	overview
 	json bool
 }
@@ -54,7 +54,7 @@ hook).
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.status(c.Context(), opts) },
 	}
-	opts.chosen.register(a, c)
+	a.chooseInboxes(c, &opts.chosen)
 	opts.register(c)
 	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object")
 	return c
@@ -66,7 +66,7 @@ func (a *app) status(ctx context.Context, opts statusOptions) error {
 	}
 	return a.with(ctx, func(s *services) error {
 		sources := s.status()
-		sources.Only = opts.chosen.Selection
+		sources.Only = opts.chosen
 		report, err := sources.Read(ctx)
 		if err != nil {
 			return err
@@ -133,7 +133,7 @@ func (s *services) status() status.Sources {
 
 // alertsAfter are the alerts after a pass over the boxes. A pass that was stopped has them, too,
 // within ten seconds.
-func (s *services) alertsAfter(ctx context.Context, boxes []inbox.Inbox, chosen inboxChoice) ([]health.Alert, error) {
+func (s *services) alertsAfter(ctx context.Context, boxes []inbox.Inbox, chosen inbox.Selection) ([]health.Alert, error) {
 	var named []string
 	if len(chosen.Inboxes) > 0 {
 		for _, in := range boxes { // as they are registered
@@ -143,7 +143,7 @@ func (s *services) alertsAfter(ctx context.Context, boxes []inbox.Inbox, chosen 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	sources := s.status()
-	sources.Only = chosen.Selection
+	sources.Only = chosen
 	alerts, err := sources.After(ctx, named)
 	if err != nil {
 		err = &exitError{exitRetry, fmt.Errorf("the pass is over, but the alerts could not be checked; see `postrider status`: %w", err)}

@@ -216,7 +216,7 @@ type taskFilter struct {
 	statuses         []string
 	route, olderThan string
 	bounced          bool
-	chosen           inboxChoice
+	chosen           inbox.Selection
 	given            func(flag string) bool
 }
 
@@ -233,7 +233,7 @@ func (f *taskFilter) register(a *app, c *cobra.Command, states []tasks.Status, a
 	flags.StringArrayVar(&f.statuses, "status", nil, "only tasks in this `STATE`; may be repeated")
 	flags.StringVar(&f.route, "route", "", "only tasks that the route `NAME` decided, or helped to decide")
 	flags.StringVar(&f.olderThan, "older-than", "", "only tasks that "+age+" at least `D` ago, such as 90d or 36h")
-	f.chosen.register(a, c)
+	a.chooseInboxes(c, &f.chosen)
 	f.given = flags.Changed
 	complete(c, "status", cobra.FixedCompletions(tasks.Names(states), cobra.ShellCompDirectiveNoFileComp))
 	complete(c, "route", a.routeNames)
@@ -265,7 +265,7 @@ func (f *taskFilter) parse() (tasks.Filter, error) {
 // lookUp adds what the registry and the configuration know by name.
 func (f *taskFilter) lookUp(ctx context.Context, s *services, filter *tasks.Filter) error {
 	if !f.chosen.Empty() {
-		boxes, err := s.inboxes.Chosen(ctx, f.chosen.Selection)
+		boxes, err := s.inboxes.Chosen(ctx, f.chosen)
 		if err != nil {
 			return err
 		}
