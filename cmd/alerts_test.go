@@ -24,12 +24,12 @@ func TestAlertsThatCannotBeTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.close()
-	alerts, err := s.alertsAfter(t.Context(), nil, inbox.Selection{})
+	alerts, err := s.alertsAfter(t.Context(), inbox.Selection{})
 	if alerts == nil || len(alerts) > 0 || exitCode(err) != exitRetry || !strings.Contains(errorText(err), "the pass is over, but ") {
 		t.Errorf("alerts are %v, error %v with exit code %d; want none, and an error with %d that says what was being done", alerts, err, exitCode(err), exitRetry)
 	}
 	s.cfg.Alerts.Dead = nil
-	if alerts, err := s.alertsAfter(t.Context(), nil, inbox.Selection{}); alerts == nil || err != nil {
+	if alerts, err := s.alertsAfter(t.Context(), inbox.Selection{}); alerts == nil || err != nil {
 		t.Errorf("without thresholds alerts are %v, error %v; want that nothing is asked for", alerts, err)
 	}
 }

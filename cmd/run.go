@@ -151,7 +151,7 @@ func (a *app) wholePass(ctx, signalled context.Context, s *services, p *pass.Pas
 	s.logCommits(ctx, time.Duration(report.DurationMS)*time.Millisecond)
 	s.reportLast(ctx, signalled, notices, mailed && report.RelayError == "")
 	s.keepPass(ctx, report.Report)
-	report.Alerts, report.unknown = s.alertsAfter(ctx, boxes, opts.chosen)
+	report.Alerts, report.unknown = s.alertsAfter(ctx, opts.chosen)
 	return report, nil
 }
 

@@ -131,20 +131,14 @@ func (s *services) status() status.Sources {
 	}
 }
 
-// alertsAfter are the alerts after a pass over the boxes. A pass that was stopped has them, too,
-// within ten seconds.
-func (s *services) alertsAfter(ctx context.Context, boxes []inbox.Inbox, chosen inbox.Selection) ([]health.Alert, error) {
-	var named []string
-	if len(chosen.Inboxes) > 0 {
-		for _, in := range boxes { // as they are registered
-			named = append(named, in.Address)
-		}
-	}
+// alertsAfter are the alerts after a pass. A pass that was stopped has them, too, within ten
+// seconds.
+func (s *services) alertsAfter(ctx context.Context, chosen inbox.Selection) ([]health.Alert, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
 	sources := s.status()
 	sources.Only = chosen
-	alerts, err := sources.After(ctx, named)
+	alerts, err := sources.Check(ctx)
 	if err != nil {
 		err = &exitError{exitRetry, fmt.Errorf("the pass is over, but the alerts could not be checked; see `postrider status`: %w", err)}
 	}

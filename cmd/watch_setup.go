@@ -221,7 +221,7 @@ func (w *watching) forgetRelay(ctx context.Context, boxes []inbox.Inbox) {
 // has learned since. A database that cannot be asked is logged elsewhere, and then nothing is said.
 func (w *watching) say(ctx context.Context, inboxes []pass.InboxReport) bool {
 	s := w.services
-	alerts, err := s.alertsAfter(ctx, nil, inbox.Selection{})
+	alerts, err := s.alertsAfter(ctx, inbox.Selection{})
 	if err != nil {
 		return false
 	}

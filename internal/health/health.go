@@ -10,7 +10,6 @@
 package health
 
 import (
-	"slices"
 	"time"
 
 	"postrider/internal/tasks"
@@ -41,12 +40,6 @@ type Numbers struct {
 	Conflicts     int           // changes in the last day by a worker that had lost its lease
 	RetryRate     Share         // messages of the last day that took more than one attempt
 	SinceScan     time.Duration // since the last complete scan, or since the inbox was added
-}
-
-// Concerns reports whether a pass reports the alerts of an inbox. A pass over named inboxes reports
-// only theirs. Any other pass reports those of all inboxes, also of disabled ones.
-func Concerns(named []string, inbox string) bool {
-	return len(named) == 0 || slices.Contains(named, inbox)
 }
 
 // Count computes the numbers.

@@ -285,23 +285,6 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-func TestConcerns(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		named []string
-		inbox string
-		want  bool
-	}{
-		{"a pass over all", nil, "a@x", true},
-		{"one that was named", []string{"b@x", "a@x"}, "a@x", true},
-		{"one that was not", []string{"b@x"}, "a@x", false},
-	} {
-		if got := Concerns(tt.named, tt.inbox); got != tt.want {
-			t.Errorf("%s: Concerns() = %t, want %t", tt.name, got, tt.want)
-		}
-	}
-}
-
 // TestLabels: an inbox has the smallest threshold that its labels say, and else that of all.
 func TestLabels(t *testing.T) {
 	limits := Limits{Dead: ptr(3), InError: ptr(1), Labels: map[string]Limits{

@@ -10,7 +10,6 @@ package status
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"postrider/internal/health"
@@ -50,7 +49,7 @@ type Sources struct {
 	Logins func(ctx context.Context) (map[int64]string, error)
 	// Measures are what passes measured, (*measure.Store).Read.
 	Measures func(ctx context.Context) (measure.Numbers, error)
-	// Events says where the destinations of events stand; nil when there are none.
+	// Events says where the destinations of events stand.
 	Events func(ctx context.Context) ([]outbox.Standing, error)
 
 	Alerts health.Limits
@@ -127,7 +126,7 @@ func (s Sources) Read(ctx context.Context) (Report, error) {
 	}
 	r.RelayNeedsLogin = logins[0]
 	r.measured(measured)
-	err = s.each(ctx, nil, left, func(box inbox.Inbox, f health.Facts) {
+	err = s.each(ctx, left, func(box inbox.Inbox, f health.Facts) {
 		in, alerts := Of(f), health.Check(f, s.Alerts)
 		in.alerts, in.NeedsLogin = len(alerts), logins[f.ID]
 		in.Late = s.late(box, f, in.Numbers)
@@ -145,9 +144,9 @@ func (s Sources) Read(ctx context.Context) (Report, error) {
 	if err == nil {
 		r.Notices, err = s.Notices(ctx)
 	}
-	if err == nil && s.Events != nil {
+	if err == nil {
 		r.Events, err = s.Events(ctx)
-		r.Alerts = append(r.Alerts, s.eventAlerts(nil, r.Events)...)
+		r.Alerts = append(r.Alerts, s.eventAlerts(r.Events)...)
 	}
 	return r, err
 }
@@ -163,8 +162,8 @@ func (s Sources) late(box inbox.Inbox, f health.Facts, n health.Numbers) bool {
 }
 
 // eventAlerts are those of the destinations of events. A report on chosen inboxes has none.
-func (s Sources) eventAlerts(named []string, all []outbox.Standing) (alerts []health.Alert) {
-	if len(named) > 0 || !s.Only.Empty() {
+func (s Sources) eventAlerts(all []outbox.Standing) (alerts []health.Alert) {
+	if !s.Only.Empty() {
 		return nil
 	}
 	for _, st := range all {
@@ -192,20 +191,19 @@ func known(times map[int64]time.Time, id int64) *time.Time {
 	return nil
 }
 
-// After are the alerts after a pass: of the inboxes that it was to work on by name, or of all, and
-// then of the destinations of events, too.
-func (s Sources) After(ctx context.Context, named []string) ([]health.Alert, error) {
+// Check are the alerts alone.
+func (s Sources) Check(ctx context.Context) ([]health.Alert, error) {
 	alerts := []health.Alert{}
 	if !s.Alerts.Set() {
 		return alerts, nil
 	}
 	left, _ := s.left(ctx)
-	err := s.each(ctx, named, left, func(_ inbox.Inbox, f health.Facts) { alerts = append(alerts, health.Check(f, s.Alerts)...) })
-	if err != nil || s.Events == nil {
+	err := s.each(ctx, left, func(_ inbox.Inbox, f health.Facts) { alerts = append(alerts, health.Check(f, s.Alerts)...) })
+	if err != nil {
 		return alerts, err
 	}
 	events, err := s.Events(ctx)
-	return append(alerts, s.eventAlerts(named, events)...), err
+	return append(alerts, s.eventAlerts(events)...), err
 }
 
 // left is how many recipients smtp.limits allow now, nil for any number. When that is none, why is
@@ -222,7 +220,7 @@ func (s Sources) left(ctx context.Context) (n *int, why *limits.Reached) {
 	return &left, why
 }
 
-func (s Sources) each(ctx context.Context, named []string, left *int, each func(inbox.Inbox, health.Facts)) error {
+func (s Sources) each(ctx context.Context, left *int, each func(inbox.Inbox, health.Facts)) error {
 	boxes, err := s.Inboxes.List(ctx, false)
 	if err == nil {
 		boxes, err = s.Only.Choose(boxes)
@@ -230,7 +228,6 @@ func (s Sources) each(ctx context.Context, named []string, left *int, each func(
 	if err != nil {
 		return err
 	}
-	boxes = slices.DeleteFunc(boxes, func(in inbox.Inbox) bool { return !health.Concerns(named, in.Address) })
 	stats, err := s.Queue.Stats(ctx, inbox.IDs(boxes))
 	if err != nil {
 		return err

@@ -13,10 +13,13 @@ import (
 	"postrider/internal/limits"
 	"postrider/internal/measure"
 	"postrider/internal/notify"
+	"postrider/internal/outbox"
 	"postrider/internal/tasks"
 	"postrider/internal/tasks/sqlqueue"
 	"postrider/internal/testserver"
 )
+
+func noEvents(context.Context) ([]outbox.Standing, error) { return nil, nil }
 
 // TestStatements: many inboxes take as many statements as one.
 func TestStatements(t *testing.T) {
@@ -30,6 +33,7 @@ func TestStatements(t *testing.T) {
 		Inboxes: store, Queue: sqlqueue.New(d), Quota: limits.New(nil, limits.Config{}),
 		Notices: func(context.Context) ([]notify.Waiting, error) { return nil, nil },
 		Logins:  func(context.Context) (map[int64]string, error) { return nil, nil },
+		Events:  noEvents,
 
 		Measures: measure.New(d).Read,
 	}
@@ -66,6 +70,7 @@ func TestMeasured(t *testing.T) {
 		Inboxes: fixed{failing, plain}, Queue: nothing{}, Quota: limits.New(nil, limits.Config{}),
 		Notices: func(context.Context) ([]notify.Waiting, error) { return nil, nil },
 		Logins:  func(context.Context) (map[int64]string, error) { return nil, nil },
+		Events:  noEvents,
 		Measures: func(context.Context) (measure.Numbers, error) {
 			return measure.Numbers{
 				Deliveries: map[int64][]measure.Deliveries{7: {{Result: "delivered", Reply: "2xx", Count: 3}}}, LeasesLost: map[int64]int{7: 2},
@@ -107,6 +112,7 @@ func TestLimitReached(t *testing.T) {
 			Notices:  func(context.Context) ([]notify.Waiting, error) { return nil, nil },
 			Logins:   func(context.Context) (map[int64]string, error) { return nil, nil },
 			Measures: func(context.Context) (measure.Numbers, error) { return measure.Numbers{}, nil },
+			Events:   noEvents,
 		}
 		r, err := sources.Read(t.Context())
 		check(t, err)
