@@ -12,7 +12,10 @@ import (
 // notifier reports failures.
 func (a *app) notifier(s *services, made *forward.Composer, relay *forward.Relay) *notify.Notifier {
 	return &notify.Notifier{
-		Config: s.notifyConfig(), Store: notify.NewStore(s.db), Tasks: s.queue, Composer: made, Relay: notify.Over(relay), Env: a.env, Log: s.log,
+		Config: s.notifyConfig(), Store: notify.NewStore(s.db), Tasks: s.queue, Composer: made, Env: a.env, Log: s.log,
+		Begin: func(ctx context.Context, env forward.Envelope, c *forward.Content) (notify.Transaction, error) {
+			return relay.Begin(ctx, env, c)
+		},
 	}
 }
 

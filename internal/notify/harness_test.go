@@ -79,7 +79,7 @@ func newBench(t *testing.T, cfg db.Config) *bench {
 			To: []string{operator}, On: Kinds(), AtMost: time.Hour, Host: "mail-a", Worker: "mail-a:1:x",
 			Lease: time.Minute,
 		},
-		Store: NewStore(d), Tasks: b.queue, Composer: made, Relay: b.relay,
+		Store: NewStore(d), Tasks: b.queue, Composer: made, Begin: b.relay.Begin,
 		Env: func(string) (string, bool) { return "", false },
 		Log: slog.New(slog.NewTextHandler(b.logs, nil)),
 	}

@@ -64,7 +64,7 @@ func TestSlowRelay(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
 		b.dies("one")
 		other, mails := *b.Notifier, &fakeRelay{}
-		other.Config.Worker, other.Relay = "mail-b:1:y", mails
+		other.Config.Worker, other.Begin = "mail-b:1:y", mails.Begin
 		b.Config.Lease, other.Config.Lease = time.Second, time.Hour // at most a minute is used
 		b.relay.before = func() {
 			b.relay.before = nil
@@ -94,7 +94,7 @@ func TestLeaseLost(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
 		b.dies("one")
 		other, mails := *b.Notifier, &fakeRelay{}
-		other.Config.Worker, other.Relay = "mail-b:1:y", mails
+		other.Config.Worker, other.Begin = "mail-b:1:y", mails.Begin
 		b.relay.mail = func() {
 			b.passes(time.Minute)
 			other.Notify(b.ctx, true)

@@ -24,7 +24,7 @@ func (n *Notifier) mail(ctx context.Context, ch channel, d Digest) error {
 	if err != nil {
 		return err
 	}
-	mail, err := n.Relay.Begin(ctx, forward.Envelope{To: []string{to}, NullOnly: true}, content)
+	mail, err := n.Begin(ctx, forward.Envelope{To: []string{to}, NullOnly: true}, content)
 	defer mail.Reset()
 	if len(mail.Accepted()) > 0 {
 		if err = n.Store.renew(context.WithoutCancel(ctx), ch, n.Config.Worker); err == nil {

@@ -75,26 +75,12 @@ const maxLease = time.Minute
 
 func (c Config) lease() time.Duration { return min(c.Lease, maxLease) }
 
-// Relay is the SMTP side.
-type Relay interface {
-	Begin(ctx context.Context, env forward.Envelope, c *forward.Content) (Transaction, error)
-}
-
 // Transaction is one mail on its way, *forward.Transaction.
 type Transaction interface {
 	Accepted() []string
 	Outcomes() []forward.Outcome
 	Send() ([]forward.Outcome, error)
 	Reset()
-}
-
-// Over is the SMTP side that a relay is.
-func Over(r *forward.Relay) Relay { return over{r} }
-
-type over struct{ relay *forward.Relay }
-
-func (o over) Begin(ctx context.Context, env forward.Envelope, c *forward.Content) (Transaction, error) {
-	return o.relay.Begin(ctx, env, c)
 }
 
 // Tasks reads tasks, like tasks.Reader.
@@ -108,7 +94,7 @@ type Notifier struct {
 	Store    *Store
 	Tasks    Tasks
 	Composer *forward.Composer
-	Relay    Relay
+	Begin    func(ctx context.Context, env forward.Envelope, c *forward.Content) (Transaction, error) // at the relay
 	Env      func(name string) (string, bool)
 	Log      *slog.Logger
 }

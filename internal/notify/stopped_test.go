@@ -16,10 +16,10 @@ func TestStopped(t *testing.T) {
 	b.Notify(ctx, true)
 	for range 4 { // these are no failures, otherwise there would be a pause
 		ctx, cancel = context.WithCancel(b.ctx)
-		b.Relay = relayFunc(func() { cancel() })
+		b.Begin = failing(cancel)
 		b.Notify(ctx, true)
 	}
-	b.Relay = b.relay
+	b.Begin = b.relay.Begin
 	if b.logs.Len() > 0 {
 		t.Errorf("the log is %q, want nothing about the stopped runs", b.logs)
 	}
@@ -34,7 +34,7 @@ func TestTimeOver(t *testing.T) {
 	b.dies("one")
 	for range 4 { // after the third time it pauses
 		ctx, cancel := context.WithCancel(b.ctx)
-		b.Relay = relayFunc(cancel)
+		b.Begin = failing(cancel)
 		if ok := b.Mail(ended{ctx, context.DeadlineExceeded}); ok != (ctx.Err() == nil) {
 			t.Errorf("Mail() = %v, want false if the relay was silent, and true if it was not asked", ok)
 		}
@@ -45,10 +45,10 @@ func TestTimeOver(t *testing.T) {
 	}
 }
 
-// relayFunc is a relay that calls the function and then fails.
-type relayFunc func()
-
-func (f relayFunc) Begin(context.Context, forward.Envelope, *forward.Content) (Transaction, error) {
-	f()
-	return &fakeTransaction{}, context.Canceled
+// failing is a relay that calls the function and then fails.
+func failing(f func()) func(context.Context, forward.Envelope, *forward.Content) (Transaction, error) {
+	return func(context.Context, forward.Envelope, *forward.Content) (Transaction, error) {
+		f()
+		return &fakeTransaction{}, context.Canceled
+	}
 }
