@@ -40,7 +40,7 @@ func (s *services) actor() (*after.Worker, error) {
 	}
 	return &after.Worker{
 		Wants: configured.Wants, Inbox: s.inboxes.Get, Inboxes: s.activeInboxes, Lease: s.cfg.Concurrency.Lease, Now: time.Now,
-		Outbox: s.outbox, Registry: s.queue, CreateFolders: s.cfg.After.CreateFolders, Dedupe: tasks.Dedupe(s.cfg.Dedupe), Name: s.worker(), Log: s.log,
+		Outbox: s.outbox, Registry: s.queue, CreateFolders: s.cfg.After.CreateFolders, Dedupe: s.cfg.Dedupe, Name: s.worker(), Log: s.log,
 		Dial: func(ctx context.Context, in inbox.Inbox) (after.Server, error) {
 			conn, err := d.dial(ctx, in)
 			if err != nil {
@@ -155,7 +155,7 @@ func (s *services) checkAfter(ctx context.Context, conn after.Server, in inbox.I
 	if err != nil {
 		return err
 	}
-	w := &after.Worker{CreateFolders: s.cfg.After.CreateFolders, Dedupe: tasks.Dedupe(s.cfg.Dedupe)}
+	w := &after.Worker{CreateFolders: s.cfg.After.CreateFolders, Dedupe: s.cfg.Dedupe}
 	general := s.cfg.After.Rule()
 	actions := table.Actions(general, in.Address, in.Labels.Texts()...)
 	general.SkippedNoMatch = ""

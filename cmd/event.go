@@ -40,8 +40,8 @@ func (f *eventFilter) register(c *cobra.Command) {
 	c.Flags().Int64Var(&f.task, "task", 0, "only events of the task with this `ID`")
 	c.Flags().StringVar(&f.since, "since", "", "only events since `WHEN`: 2d or 36h ago, or a day such as 2026-11-20")
 	f.given = c.Flags().Changed
-	values(c, "status", eventStates()...)
-	values(c, "kind", config.EventKinds...)
+	values(c, "status", text.Strings(outbox.Statuses)...)
+	values(c, "kind", text.Strings(config.EventKinds)...)
 }
 
 // any reports whether one of the flags was given.
@@ -49,27 +49,20 @@ func (f *eventFilter) any() bool {
 	return slices.ContainsFunc([]string{"destination", "status", "kind", "task", "since"}, f.given)
 }
 
-func eventStates() []string {
-	var all []string
-	for _, s := range outbox.Statuses {
-		all = append(all, string(s))
-	}
-	return all
-}
-
 func (f *eventFilter) parse() (outbox.Filter, error) {
 	if f.given("task") && f.task < 1 {
 		return outbox.Filter{}, usage(fmt.Errorf("--task is %d; give the ID of a task, or leave it out", f.task))
 	}
 	out := outbox.Filter{Destination: f.destination, Kind: outbox.Kind(f.kind), TaskID: f.task}
+	states, kinds := text.Strings(outbox.Statuses), text.Strings(config.EventKinds)
 	for _, s := range f.statuses {
-		if !slices.Contains(eventStates(), s) {
-			return out, usage(fmt.Errorf("there is no state %q; the states are %s%s", s, strings.Join(eventStates(), ", "), text.DidYouMean(s, eventStates())))
+		if !slices.Contains(states, s) {
+			return out, usage(fmt.Errorf("there is no state %q; the states are %s%s", s, strings.Join(states, ", "), text.DidYouMean(s, states)))
 		}
 		out.Statuses = append(out.Statuses, outbox.Status(s))
 	}
-	if f.kind != "" && !slices.Contains(config.EventKinds, f.kind) {
-		return out, usage(fmt.Errorf("there is no kind %q; the kinds are %s%s", f.kind, strings.Join(config.EventKinds, ", "), text.DidYouMean(f.kind, config.EventKinds)))
+	if f.kind != "" && !slices.Contains(kinds, f.kind) {
+		return out, usage(fmt.Errorf("there is no kind %q; the kinds are %s%s", f.kind, strings.Join(kinds, ", "), text.DidYouMean(f.kind, kinds)))
 	}
 	if f.since != "" {
 		age, err := parseSince(f.since, time.Now())

@@ -180,10 +180,7 @@ func (a *app) fit(ctx context.Context, s *services, how eventChange, ids []int64
 
 // states are the states of from in words.
 func (how eventChange) states() string {
-	var names []string
-	for _, s := range how.from {
-		names = append(names, string(s))
-	}
+	names := text.Strings(how.from)
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }

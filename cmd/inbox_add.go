@@ -113,11 +113,7 @@ func providerFacts(p *account.Preset) string {
 	if p == nil {
 		return ""
 	}
-	var logins []string
-	for _, l := range p.Logins {
-		logins = append(logins, string(l))
-	}
-	line := fmt.Sprintf("Logins at %s: %s.", p.Name, strings.Join(logins, " or "))
+	line := fmt.Sprintf("Logins at %s: %s.", p.Name, strings.Join(text.Strings(p.Logins), " or "))
 	if p.Connections > 0 {
 		line += fmt.Sprintf(" At most %d connections for an account.", p.Connections)
 	}

@@ -14,7 +14,7 @@ import (
 // shared are notes about inboxes of the list that read what in reads, too. With dedupe: all a
 // recipient gets such a message once.
 func (s *services) shared(in inbox.Inbox, list []inbox.Inbox) []string {
-	if tasks.Dedupe(s.cfg.Dedupe) == tasks.DedupeAll {
+	if s.cfg.Dedupe == tasks.DedupeAll {
 		return nil
 	}
 	return in.Shared(list)

@@ -65,14 +65,10 @@ func (s *services) keepQuota(ctx context.Context) {
 }
 
 func (s *services) notifyConfig() notify.Config {
-	c := notify.Config{
-		To: s.cfg.Notify.To, Hook: s.cfg.Hook, AtMost: s.cfg.Notify.AtMost, Host: s.host(), Worker: s.worker(),
-		Lease: s.cfg.Concurrency.Lease,
+	return notify.Config{
+		To: s.cfg.Notify.To, On: s.cfg.Notify.On, AtMost: s.cfg.Notify.AtMost, Hook: s.cfg.Hook,
+		Host: s.host(), Worker: s.worker(), Lease: s.cfg.Concurrency.Lease,
 	}
-	for _, on := range s.cfg.Notify.On {
-		c.On = append(c.On, notify.Kind(on))
-	}
-	return c
 }
 
 // waitingNotices are the failures not reported yet.

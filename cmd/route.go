@@ -235,7 +235,7 @@ func (a *app) try(ctx context.Context, cfg *config.Config, table *route.Table, s
 	}
 	defer func() { _ = relay.Close() }()
 	trial, err := pass.Tester{
-		Routes: table, Relay: relay, Style: style(cfg), Hold: cfg.Forward.Uncertain == string(route.Hold), Notices: notices(cfg),
+		Routes: table, Relay: relay, Style: style(cfg), Hold: cfg.Forward.Uncertain == route.Hold, Notices: notices(cfg),
 		MaxSize: int64(cfg.Forward.MaxSize), MaxReceived: cfg.Forward.MaxReceived,
 		Composer: func() (*forward.Composer, error) { return composer(cfg, opts.resolver(cfg)) },
 	}.Try(ctx, s)

@@ -246,7 +246,7 @@ func (s *services) connect(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, 
 func notices(cfg *config.Config) bool { return cfg.Forward.TooLarge == "notice" }
 
 func style(cfg *config.Config) route.Style {
-	return route.Style{Mode: route.Mode(cfg.Forward.Mode), Fallback: route.Fallback(cfg.Forward.Fallback), Resent: cfg.Forward.Resent}
+	return route.Style{Mode: cfg.Forward.Mode, Fallback: cfg.Forward.Fallback, Resent: cfg.Forward.Resent}
 }
 
 // pass wires one run. The relay is the caller's to close.
@@ -282,7 +282,7 @@ func (s *services) passConfig(dryRun bool) pass.Config {
 		Worker: s.worker(), Lease: cfg.Concurrency.Lease, Page: cfg.Concurrency.Page,
 		Turns: s.turns(), Senders: cfg.SMTP.Connections,
 		MaxSize: int64(cfg.Forward.MaxSize), Notices: notices(cfg), MaxReceived: cfg.Forward.MaxReceived,
-		Dedupe: tasks.Dedupe(cfg.Dedupe), Style: style(cfg), Policy: policy(cfg), DryRun: dryRun,
+		Dedupe: cfg.Dedupe, Style: style(cfg), Policy: policy(cfg), DryRun: dryRun,
 		Retention: pass.Retention{
 			Forwarded: time.Duration(cfg.Retention.Forwarded), Events: time.Duration(cfg.Retention.Events),
 		},
@@ -329,7 +329,7 @@ func (s *services) tableAlone() (*route.Table, error) {
 func policy(cfg *config.Config) tasks.Policy {
 	return tasks.Policy{
 		MaxAttempts: cfg.Retry.MaxAttempts, GiveUpAfter: cfg.Retry.GiveUpAfter, Base: cfg.Retry.Base, Max: cfg.Retry.Max,
-		MaxLostLeases: cfg.Retry.MaxLostLeases, Hold: cfg.Forward.Uncertain == "hold", Jitter: mathrand.Float64,
+		MaxLostLeases: cfg.Retry.MaxLostLeases, Hold: cfg.Forward.Uncertain == route.Hold, Jitter: mathrand.Float64,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"postrider/internal/outbox"
 	"postrider/internal/outbox/plan"
 	"postrider/internal/route"
+	"postrider/internal/tasks"
 )
 
 // After is what happens to messages on their server once their tasks have ended.
@@ -63,7 +64,7 @@ func (r *reader) afterOf(at string, a route.After, c *Config) {
 	switch {
 	case problem != "":
 		r.refuse(at+"."+key, "%s", problem)
-	case moves && c.Dedupe == "off":
+	case moves && c.Dedupe == tasks.DedupeOff:
 		r.refuse(at+".forwarded", "cannot move messages while dedupe is off: a message that is moved to a watched folder would be forwarded again; set dedupe to inbox or all")
 	case a.Deletes() > 0 && kept > 0 && kept < a.Deletes()+7*24*time.Hour:
 		r.refuse(at+".delete_after", "is too long for retention.forwarded: the task would be deleted before its message; set retention.forwarded to a week more than delete_after")

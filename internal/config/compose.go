@@ -61,7 +61,7 @@ func composes(c *Config) []string {
 	add(f.TooLarge == "notice", "forward.too_large")
 	for i, rule := range c.Routes {
 		at := fmt.Sprintf("routes[%d].", i)
-		add(mayCompose(string(rule.Mode)), at+"mode")
+		add(mayCompose(rule.Mode), at+"mode")
 		add(rule.Fallback == "attach", at+"fallback")
 		add(rule.Resent != nil && *rule.Resent, at+"resent")
 	}
@@ -70,13 +70,13 @@ func composes(c *Config) []string {
 
 // Auto reports whether any mail goes out in mode auto, for which the DNS is asked.
 func (c *Config) Auto() bool {
-	return c.Forward.Mode == "auto" ||
+	return c.Forward.Mode == route.Auto ||
 		slices.ContainsFunc(c.Routes, func(r route.Rule) bool { return r.Mode == route.Auto })
 }
 
 // mayCompose reports whether a mode may compose something.
-func mayCompose(mode string) bool {
-	return slices.Contains([]string{"auto", "rewrite", "attach"}, mode)
+func mayCompose(mode route.Mode) bool {
+	return slices.Contains([]route.Mode{route.Auto, route.Rewrite, route.Attach}, mode)
 }
 
 func (r *reader) dkim(d DKIM) {
@@ -135,10 +135,10 @@ func (r *reader) arc(a ARC) {
 // Redirects reports whether any mail may be redirected: ARC seals nothing else.
 func (c *Config) Redirects() bool {
 	return redirects(c.Forward.Mode) ||
-		slices.ContainsFunc(c.Routes, func(r route.Rule) bool { return r.Mode != "" && redirects(string(r.Mode)) })
+		slices.ContainsFunc(c.Routes, func(r route.Rule) bool { return r.Mode != "" && redirects(r.Mode) })
 }
 
-func redirects(mode string) bool { return mode != "rewrite" && mode != "attach" }
+func redirects(mode route.Mode) bool { return mode != route.Rewrite && mode != route.Attach }
 
 // dnsName reports whether s is a domain name. An internationalized one is in its xn-- form, as in a
 // signature (RFC 6376 3.5).

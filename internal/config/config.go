@@ -21,8 +21,10 @@ import (
 	"time"
 
 	"postrider/internal/health"
+	"postrider/internal/notify"
 	"postrider/internal/route"
 	"postrider/internal/secret"
+	"postrider/internal/tasks"
 )
 
 // Config is everything that can be set. The tags name the keys of the file.
@@ -40,7 +42,7 @@ type Config struct {
 	OAuth map[string]OAuth `yaml:"oauth"` // applications, by name
 
 	Retry       Retry             `yaml:"retry"`
-	Dedupe      string            `yaml:"dedupe"` // inbox, all, off
+	Dedupe      tasks.Dedupe      `yaml:"dedupe"`
 	Concurrency Concurrency       `yaml:"concurrency"`
 	Watch       Watch             `yaml:"watch"`
 	Secrets     Secrets           `yaml:"secrets"`
@@ -112,19 +114,18 @@ type IMAP struct {
 
 // Forward is what goes out.
 type Forward struct {
-	Mode         string     `yaml:"mode"`     // auto, redirect, rewrite, attach
-	Fallback     string     `yaml:"fallback"` // none, attach
-	Resent       bool       `yaml:"resent"`
-	Note         string     `yaml:"note"` // a template; empty: the one that forward has
-	From         string     `yaml:"from"`
-	EnvelopeFrom string     `yaml:"envelope_from"` // an address, srs or keep; never empty after Load
-	Uncertain    string     `yaml:"uncertain"`     // retry, hold
-	MaxSize      route.Size `yaml:"max_size"`
-	TooLarge     string     `yaml:"too_large"` // skip, notice
-	MaxReceived  int        `yaml:"max_received"`
-
-	Automated  route.Automated  `yaml:"automated"`   // forward, skip; Load copies it to the routes
-	OwnAddress route.OwnAddress `yaml:"own_address"` // skip, forward; likewise
+	Mode         route.Mode       `yaml:"mode"`
+	Fallback     route.Fallback   `yaml:"fallback"`
+	Resent       bool             `yaml:"resent"`
+	Note         string           `yaml:"note"` // a template; empty: the one that forward has
+	From         string           `yaml:"from"`
+	EnvelopeFrom string           `yaml:"envelope_from"` // an address, srs or keep; never empty after Load
+	Uncertain    route.Uncertain  `yaml:"uncertain"`
+	MaxSize      route.Size       `yaml:"max_size"`
+	TooLarge     string           `yaml:"too_large"` // skip, notice
+	MaxReceived  int              `yaml:"max_received"`
+	Automated    route.Automated  `yaml:"automated"`   // Load copies it to the routes
+	OwnAddress   route.OwnAddress `yaml:"own_address"` // likewise
 }
 
 // SRS is how senders are rewritten.
@@ -227,7 +228,7 @@ type Metrics struct {
 // Notify is who is notified of failures, and of which.
 type Notify struct {
 	To     []string      `yaml:"to"` // addresses
-	On     []string      `yaml:"on"` // dead, uncertain, inbox_unreachable, needs_login, recipient_bounces
+	On     []notify.Kind `yaml:"on"`
 	AtMost time.Duration `yaml:"at_most"`
 }
 
@@ -239,7 +240,7 @@ func Default() *Config {
 		SMTP:     SMTP{Security: "starttls", Auth: "password", Connections: 8, Pipelining: true},
 		IMAP:     IMAP{IdleTimeout: 2 * time.Minute, DialTimeout: 30 * time.Second},
 		Forward: Forward{
-			Mode: "redirect", Fallback: "none", Uncertain: "retry",
+			Mode: route.Redirect, Fallback: route.FallbackNone, Uncertain: route.Retry,
 			MaxSize: 50 << 20, TooLarge: "skip", MaxReceived: 100,
 			Automated: route.ForwardAutomated, OwnAddress: route.SkipOwnAddress,
 		},
@@ -248,12 +249,12 @@ func Default() *Config {
 		Retry: Retry{
 			MaxAttempts: 100, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3,
 		},
-		Dedupe:      "inbox",
+		Dedupe:      tasks.DedupeInbox,
 		Concurrency: Concurrency{Inboxes: 32, PerHost: 32, Page: 100, Lease: 5 * time.Minute},
 		Watch:       Watch{Poll: time.Minute, Idle: 9 * time.Minute},
 		Secrets:     Secrets{KeyFile: "postrider.key"},
 		Report:      Report{Remind: time.Hour},
 		Retention:   Retention{Outbox: Age(7 * 24 * time.Hour)},
-		Notify:      Notify{On: []string{"dead", "uncertain", "bounced", "inbox_unreachable", "needs_login", "recipient_bounces"}, AtMost: time.Hour},
+		Notify:      Notify{On: notify.Kinds(), AtMost: time.Hour},
 	}
 }

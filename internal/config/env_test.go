@@ -15,7 +15,7 @@ func TestEnvironmentOverrides(t *testing.T) {
 		"POSTRIDER_SMTP_PASSWORD", "hunter2", "POSTRIDER_DEDUPE", "all", "POSTRIDER_RETRY_GIVE_UP_AFTER", "1h",
 		"POSTRIDER_FORWARD_MAX_SIZE", "1KiB", "POSTRIDER_SMTP_ALLOW_PLAINTEXT", "true", "POSTRIDER_RETRY_BASE", "", "POSTRIDER_AFTER_FORWARDED", "move: Done", "POSTRIDER_CONFIG", "x")
 	got := []any{
-		c.SMTP.Host, c.SMTP.Port, c.SMTP.Username, string(c.SMTP.Password), c.Dedupe, c.Retry.GiveUpAfter.String(),
+		c.SMTP.Host, c.SMTP.Port, c.SMTP.Username, string(c.SMTP.Password), string(c.Dedupe), c.Retry.GiveUpAfter.String(),
 		int(c.Forward.MaxSize), c.SMTP.AllowPlaintext, c.Retry.Base.String(), string(c.After.Forwarded),
 	}
 	want := []any{"relay.example.com", 2525, "u", "hunter2", "all", "1h0m0s", 1024, true, "1m0s", "move:Done"}

@@ -15,12 +15,13 @@ import (
 	"postrider/internal/outbox/sink"
 	"postrider/internal/route"
 	"postrider/internal/secret"
+	"postrider/internal/text"
 )
 
 // Events is a destination of events, and what it gets.
 type Events struct {
 	URL   secret.String `yaml:"url"` // it may have a password
-	On    []string      `yaml:"on"`
+	On    []outbox.Kind `yaml:"on"`
 	Inbox []string      `yaml:"inbox"` // addresses, also with * and ?
 	Label []string      `yaml:"label"` // name=value, or a name; an inbox has all of them
 	Route []string      `yaml:"route"` // names
@@ -45,13 +46,12 @@ const (
 )
 
 // EventKinds are the values of events.NAME.on.
-var EventKinds = append([]string{
-	string(outbox.Registered), string(outbox.Forwarded), string(outbox.SkippedNoMatch), string(outbox.Skipped), string(outbox.Dead),
-	string(outbox.Uncertain), string(outbox.Bounced),
+var EventKinds = append([]outbox.Kind{
+	outbox.Registered, outbox.Forwarded, outbox.SkippedNoMatch, outbox.Skipped, outbox.Dead, outbox.Uncertain, outbox.Bounced,
 }, ofInboxes...)
 
 // ofInboxes are the kinds that have no message, and so no route.
-var ofInboxes = []string{string(outbox.InboxUnreachable), string(outbox.InboxOK), string(outbox.NeedsLogin)}
+var ofInboxes = []outbox.Kind{outbox.InboxUnreachable, outbox.InboxOK, outbox.NeedsLogin}
 
 const includeHeaders = "headers"
 
@@ -60,11 +60,10 @@ func (c *Config) EventRules() []plan.Rule {
 	var rules []plan.Rule
 	for _, name := range slices.Sorted(maps.Keys(c.Events)) {
 		e := c.Events[name]
-		r := plan.Rule{Destination: name, Inboxes: inbox.Selection{Inboxes: e.Inbox, Labels: e.Label}, Routes: e.Route, Headers: slices.Contains(e.Include, includeHeaders)}
-		for _, kind := range e.On {
-			r.On = append(r.On, outbox.Kind(kind))
-		}
-		rules = append(rules, r)
+		rules = append(rules, plan.Rule{
+			Destination: name, On: e.On, Inboxes: inbox.Selection{Inboxes: e.Inbox, Labels: e.Label}, Routes: e.Route,
+			Headers: slices.Contains(e.Include, includeHeaders),
+		})
 	}
 	return rules
 }
@@ -92,17 +91,17 @@ func (r *reader) destination(name string, e *Events, c *Config) {
 		r.refuse(at+".url", "is missing; say where events go, such as https://crm.example.com/hook or nats://bus.example.com/SUBJECT")
 	}
 	if len(e.On) == 0 && !r.hasErrorWithin(at+".on") {
-		r.refuse(at+".on", "is missing; say what it gets: %s", strings.Join(EventKinds, ", "))
+		r.refuse(at+".on", "is missing; say what it gets: %s", strings.Join(text.Strings(EventKinds), ", "))
 	}
 	for i, kind := range e.On {
-		r.oneOf(fmt.Sprintf("%s.on[%d]", at, i), kind, EventKinds...)
+		oneOf(r, fmt.Sprintf("%s.on[%d]", at, i), kind, EventKinds...)
 	}
 	for i, what := range e.Include {
-		r.oneOf(fmt.Sprintf("%s.include[%d]", at, i), what, includeHeaders)
+		oneOf(r, fmt.Sprintf("%s.include[%d]", at, i), what, includeHeaders)
 	}
-	for i, text := range e.Label {
-		if !label.MatchString(text) {
-			r.refuse(fmt.Sprintf("%s.label[%d]", at, i), "%q is not a label; write it like tenant=acme, or tenant for any value", text)
+	for i, name := range e.Label {
+		if !label.MatchString(name) {
+			r.refuse(fmt.Sprintf("%s.label[%d]", at, i), "%q is not a label; write it like tenant=acme, or tenant for any value", name)
 		}
 	}
 	r.eventRoutes(at, *e, c)
@@ -131,7 +130,7 @@ func orDefault[T cmp.Ordered](r *reader, key string, v *T, missing, low, high T)
 
 // effects refuses what has no effect: who sets it expects that it has.
 func (r *reader) effects(at string, e Events) {
-	if len(e.Route) > 0 && len(e.On) > 0 && !slices.ContainsFunc(e.On, func(kind string) bool { return !slices.Contains(ofInboxes, kind) }) {
+	if len(e.Route) > 0 && len(e.On) > 0 && !slices.ContainsFunc(e.On, func(kind outbox.Kind) bool { return !slices.Contains(ofInboxes, kind) }) {
 		r.refuse(at+".route", "has no effect, because on has only kinds of inboxes, which have no route; remove it, or add other kinds to on")
 	}
 	scheme, _, _ := strings.Cut(string(e.URL), "://")
@@ -162,11 +161,7 @@ func (r *reader) eventRoutes(at string, e Events, c *Config) {
 
 // Settings are what the destination is opened with, but for the certificates of its ca_file.
 func (e Events) Settings(agent string) sink.Settings {
-	s := sink.Settings{
-		URL: string(e.URL), Timeout: e.Timeout, Agent: agent, AllowInternal: e.AllowInternal, Proxy: string(e.Proxy),
+	return sink.Settings{
+		URL: string(e.URL), Timeout: e.Timeout, Agent: agent, AllowInternal: e.AllowInternal, Proxy: string(e.Proxy), Secrets: text.Strings(e.Secrets),
 	}
-	for _, one := range e.Secrets {
-		s.Secrets = append(s.Secrets, string(one))
-	}
-	return s
 }

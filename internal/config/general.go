@@ -9,8 +9,6 @@ import (
 // inherit copies the general values of automated and own_address to the routes that have none. A
 // route that skips gets none.
 func (r *reader) inherit(c *Config) {
-	r.oneOf("forward.automated", string(c.Forward.Automated), "forward", "skip")
-	r.oneOf("forward.own_address", string(c.Forward.OwnAddress), "skip", "forward")
 	for i := range c.Routes {
 		rule := &c.Routes[i]
 		if c.Forward.Automated == route.SkipAutomated && !rule.Skip {

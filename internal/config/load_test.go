@@ -133,7 +133,7 @@ func TestValues(t *testing.T) {
 			"mariadb is mysql", "database: {driver: mariadb, dsn: root@tcp(h)/d}",
 			func(c *Config) any { return c.Database.Driver }, "mysql",
 		},
-		{"off is text", "dedupe: off", func(c *Config) any { return c.Dedupe }, "off"},
+		{"off is text", "dedupe: off", func(c *Config) any { return string(c.Dedupe) }, "off"},
 		{
 			"digits are text", "smtp: {host: h, username: 007, password: 0x10}",
 			func(c *Config) any { return c.SMTP.Username + " " + string(c.SMTP.Password) }, "007 0x10",
@@ -169,8 +169,8 @@ func TestValues(t *testing.T) {
 			"proxy without a password", "imap: {proxy: \"socks5://127.0.0.1:1080\"}",
 			func(c *Config) any { return string(c.IMAP.Proxy) }, "socks5://127.0.0.1:1080",
 		},
-		{"byte order mark", "\ufeffdedupe: all", func(c *Config) any { return c.Dedupe }, "all"},
-		{"document marks", "---\ndedupe: all", func(c *Config) any { return c.Dedupe }, "all"},
+		{"byte order mark", "\ufeffdedupe: all", func(c *Config) any { return string(c.Dedupe) }, "all"},
+		{"document marks", "---\ndedupe: all", func(c *Config) any { return string(c.Dedupe) }, "all"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"postrider/internal/address"
+	"postrider/internal/notify"
+	"postrider/internal/text"
 )
 
 // notify checks who is notified of failures. It does not check whether the hook can be run: a
@@ -33,11 +35,10 @@ func (r *reader) notify(c *Config) {
 		seen[a.Key()] = to
 	}
 	for i, on := range n.On {
-		r.oneOf(fmt.Sprintf("notify.on[%d]", i), on, "dead", "uncertain", "bounced", "inbox_unreachable", "needs_login", "recipient_bounces")
+		oneOf(r, fmt.Sprintf("notify.on[%d]", i), on, notify.Kinds()...)
 	}
 	if len(n.On) == 0 {
-		r.refuse("notify.on", "is empty; name one or more of dead, uncertain, bounced, inbox_unreachable, needs_login, recipient_bounces, "+
-			"or remove the line for all of them")
+		r.refuse("notify.on", "is empty; name one or more of %s, or remove the line for all of them", strings.Join(text.Strings(notify.Kinds()), ", "))
 	}
 	between(r, "notify.at_most", n.AtMost, 0, 30*24*time.Hour)
 	_, given := r.places["notify"]

@@ -7,15 +7,17 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"postrider/internal/notify"
 )
 
 func TestNotify(t *testing.T) {
-	all := []string{"dead", "uncertain", "bounced", "inbox_unreachable", "needs_login", "recipient_bounces"}
+	all := []notify.Kind{"dead", "uncertain", "bounced", "inbox_unreachable", "needs_login", "recipient_bounces"}
 	if c := load(t, minimal); c.Notify.To != nil || c.Hook != nil || !slices.Equal(c.Notify.On, all) || c.Notify.AtMost != time.Hour {
 		t.Errorf("without keys it is %+v and %q, want nobody, of all, every hour at most", c.Notify, c.Hook)
 	}
 	c := load(t, minimal+"notify: {to: ops@firm.example, on: uncertain}\n", "POSTRIDER_NOTIFY_AT_MOST", "1d")
-	if !slices.Equal(c.Notify.To, []string{"ops@firm.example"}) || !slices.Equal(c.Notify.On, []string{"uncertain"}) || c.Notify.AtMost != 24*time.Hour {
+	if !slices.Equal(c.Notify.To, []string{"ops@firm.example"}) || !slices.Equal(c.Notify.On, []notify.Kind{notify.Uncertain}) || c.Notify.AtMost != 24*time.Hour {
 		t.Errorf("it is %+v, want one address, one kind, and the environment's day", c.Notify)
 	}
 }

@@ -17,7 +17,7 @@ type OAuth struct {
 	Tenant         string        `yaml:"tenant"` // of microsoft
 	Issuer         string        `yaml:"issuer"` // of other providers: an URL
 	Scopes         []string      `yaml:"scopes"` // in place of the usual ones
-	Flow           string        `yaml:"flow"`   // device, browser, application; empty: by the provider
+	Flow           oauth.Flow    `yaml:"flow"`   // empty: by the provider
 	ServiceAccount secret.String `yaml:"service_account"`
 	TokenCommand   []string      `yaml:"token_command"`
 }
@@ -26,7 +26,7 @@ type OAuth struct {
 func (o OAuth) App(name string) (*oauth.App, error) {
 	app := &oauth.App{
 		Name: name, ClientID: o.ClientID, ClientSecret: string(o.ClientSecret), Tenant: o.Tenant, Issuer: o.Issuer,
-		Scopes: o.Scopes, Flow: oauth.Flow(o.Flow), Command: o.TokenCommand,
+		Scopes: o.Scopes, Flow: o.Flow, Command: o.TokenCommand,
 	}
 	if o.ServiceAccount == "" {
 		return app, nil
@@ -46,7 +46,7 @@ func (r *reader) oauth(c *Config) {
 		r.application(name, c.OAuth[name])
 	}
 	s := c.SMTP
-	r.oneOf("smtp.auth", s.Auth, "password", "plain", "login", "oauth")
+	oneOf(r, "smtp.auth", s.Auth, "password", "plain", "login", "oauth")
 	_, known := c.OAuth[s.OAuth]
 	known = known || r.hasErrorWithin("oauth")
 	switch {
@@ -119,15 +119,15 @@ func (r *reader) flow(name string, o OAuth) {
 	if o.Flow == "" {
 		return
 	}
-	r.oneOf(at, o.Flow, "device", "browser", "application")
+	oneOf(r, at, o.Flow, oauth.Device, oauth.Browser, oauth.Application)
 	switch {
 	case o.ServiceAccount != "" || o.TokenCommand != nil:
 		r.refuse(at, "is not used with service_account or token_command; remove it")
-	case name == oauth.Google && o.Flow != "browser":
+	case name == oauth.Google && o.Flow != oauth.Browser:
 		r.refuse(at, "%s cannot be used, because Google gives it no permission for mail; use browser, or service_account", o.Flow)
-	case o.Flow == "application" && o.ClientSecret == "":
+	case o.Flow == oauth.Application && o.ClientSecret == "":
 		r.refuse("oauth."+name+".client_secret", "is missing; flow: application needs it")
-	case o.Flow == "application" && name == oauth.Microsoft && o.Tenant == "":
+	case o.Flow == oauth.Application && name == oauth.Microsoft && o.Tenant == "":
 		r.refuse("oauth."+name+".tenant", "is missing; flow: application needs the organization's domain or ID")
 	}
 }

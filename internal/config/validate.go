@@ -22,6 +22,7 @@ import (
 	"postrider/internal/db"
 	"postrider/internal/route"
 	"postrider/internal/secret"
+	"postrider/internal/tasks"
 	"postrider/internal/text"
 )
 
@@ -54,7 +55,7 @@ func (r *reader) finish(c *Config) {
 	r.proxy("imap.proxy", string(c.IMAP.Proxy))
 	r.proxy("smtp.proxy", string(c.SMTP.Proxy))
 	r.certificates("imap.ca_file", c.IMAP.CAFile)
-	r.oneOf("dedupe", c.Dedupe, "inbox", "all", "off")
+	oneOf(r, "dedupe", c.Dedupe, tasks.DedupeInbox, tasks.DedupeAll, tasks.DedupeOff)
 	r.note(c.Forward.Note, r.routes(c.Routes))
 	r.after(c)
 	r.inherit(c)
@@ -80,7 +81,7 @@ func (r *reader) database(d *Database) {
 	if d.Driver == "mariadb" {
 		d.Driver = "mysql"
 	}
-	r.oneOf("database.driver", d.Driver, "sqlite", "mysql", "mariadb")
+	oneOf(r, "database.driver", d.Driver, "sqlite", "mysql", "mariadb")
 	if d.Driver == "mysql" && d.DSN == "" {
 		r.refuse("database.dsn", "is missing, and the driver mysql needs it; write for example "+
 			"env:POSTRIDER_DSN, which holds user:password@tcp(host:3306)/postrider")
@@ -103,7 +104,7 @@ func (r *reader) database(d *Database) {
 
 func (r *reader) smtp(s *SMTP) {
 	ports := map[string]int{"tls": 465, "starttls": 587, "none": 25}
-	r.oneOf("smtp.security", s.Security, "tls", "starttls", "none")
+	oneOf(r, "smtp.security", s.Security, "tls", "starttls", "none")
 	if _, given := r.places["smtp.port"]; !given {
 		s.Port = cmp.Or(ports[s.Security], 1) // one error is enough for an unknown security
 	}
@@ -191,10 +192,12 @@ func (r *reader) certificates(key, path string) {
 }
 
 func (r *reader) forward(f *Forward) {
-	r.oneOf("forward.mode", f.Mode, "auto", "redirect", "rewrite", "attach")
-	r.oneOf("forward.fallback", f.Fallback, "none", "attach")
-	r.oneOf("forward.uncertain", f.Uncertain, "retry", "hold")
-	r.oneOf("forward.too_large", f.TooLarge, "skip", "notice")
+	oneOf(r, "forward.mode", f.Mode, route.Auto, route.Redirect, route.Rewrite, route.Attach)
+	oneOf(r, "forward.fallback", f.Fallback, route.FallbackNone, route.FallbackAttach)
+	oneOf(r, "forward.uncertain", f.Uncertain, route.Retry, route.Hold)
+	oneOf(r, "forward.too_large", f.TooLarge, "skip", "notice")
+	oneOf(r, "forward.automated", f.Automated, route.ForwardAutomated, route.SkipAutomated)
+	oneOf(r, "forward.own_address", f.OwnAddress, route.SkipOwnAddress, route.ForwardOwnAddress)
 	if f.From == "" && slices.Contains([]string{"", "keep", "srs"}, f.EnvelopeFrom) {
 		r.refuse("forward.from", "is missing; write the address that mail is forwarded from, "+
 			`such as "Forwarder <forwarder@example.com>"`)
@@ -315,9 +318,9 @@ func number(v any) string {
 	return s
 }
 
-func (r *reader) oneOf(key, v string, allowed ...string) {
+func oneOf[T ~string](r *reader, key string, v T, allowed ...T) {
 	if !slices.Contains(allowed, v) {
-		r.refuse(key, "%q is not one of %s", v, strings.Join(allowed, ", "))
+		r.refuse(key, "%q is not one of %s", v, strings.Join(text.Strings(allowed), ", "))
 	}
 }
 

@@ -128,6 +128,15 @@ func Some(texts []string, n int) []string {
 	return texts
 }
 
+// Strings are values of a string type as texts.
+func Strings[T ~string](values []T) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = string(v)
+	}
+	return out
+}
+
 // Count is a number with its noun: "1 task", "2 tasks".
 func Count(n int, noun string) string {
 	if n == 1 {
