@@ -57,7 +57,7 @@ func (a *app) checkOptional(ctx context.Context, cfg *config.Config) (found []fi
 // checkDKIM shows the record that the DNS needs, and does not look it up. A key of another domain
 // is not an error: the relay may ask for it.
 func (a *app) checkDKIM(cfg *config.Config) error {
-	key, err := dkimKey(cfg)
+	key, err := signingKey("dkim", cfg.DKIM)
 	if key == nil || err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (a *app) checkDKIM(cfg *config.Config) error {
 
 // checkARC asks the DNS for the key of arc: without it each seal is invalid.
 func (a *app) checkARC(ctx context.Context, cfg *config.Config) ([]finding, error) {
-	key, err := arcKey(cfg)
+	key, err := signingKey("arc", cfg.ARC.Key())
 	if key == nil || err != nil {
 		return nil, err
 	}

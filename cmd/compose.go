@@ -42,7 +42,7 @@ func resolver(cfg *config.Config) nameServer {
 
 // composer returns the Composer of outgoing messages.
 func composer(cfg *config.Config, dns dmarc.Resolver) (*forward.Composer, error) {
-	key, err := dkimKey(cfg)
+	key, err := signingKey("dkim", cfg.DKIM)
 	if err != nil {
 		return nil, err
 	}
@@ -59,23 +59,12 @@ func composer(cfg *config.Config, dns dmarc.Resolver) (*forward.Composer, error)
 	return made, nil
 }
 
-// dkimKey is nil where nothing is signed.
-func dkimKey(cfg *config.Config) (*dkim.Key, error) {
-	d := cfg.DKIM
-	return signingKey("dkim", d.Domain, d.Selector, d.KeyFile)
-}
-
-// arcKey is nil where nothing is sealed.
-func arcKey(cfg *config.Config) (*dkim.Key, error) {
-	a := cfg.ARC
-	return signingKey("arc", a.Domain, a.Selector, a.KeyFile)
-}
-
-func signingKey(section, domain, selector, file string) (*dkim.Key, error) {
-	if file == "" {
+// signingKey is nil where nothing is signed.
+func signingKey(section string, d config.DKIM) (*dkim.Key, error) {
+	if d.KeyFile == "" {
 		return nil, nil
 	}
-	key, err := dkim.Load(domain, selector, file)
+	key, err := dkim.Load(d.Domain, d.Selector, d.KeyFile)
 	if err != nil {
 		return nil, usage(fmt.Errorf("%s.key_file: %w", section, err))
 	}
@@ -84,7 +73,7 @@ func signingKey(section, domain, selector, file string) (*dkim.Key, error) {
 
 // sealer is nil where nothing is sealed.
 func sealer(cfg *config.Config) (*arc.Sealer, error) {
-	key, err := arcKey(cfg)
+	key, err := signingKey("arc", cfg.ARC.Key())
 	if key == nil || err != nil {
 		return nil, err
 	}

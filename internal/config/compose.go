@@ -79,13 +79,6 @@ func mayCompose(mode route.Mode) bool {
 	return slices.Contains([]route.Mode{route.Auto, route.Rewrite, route.Attach}, mode)
 }
 
-func (r *reader) dkim(d DKIM) {
-	if d == (DKIM{}) {
-		return
-	}
-	r.key("dkim", d, "postrider2026")
-}
-
 // key loads the key of a section; it is nil if the section has errors.
 func (r *reader) key(section string, d DKIM, selector string) *dkim.Key {
 	whole := true
@@ -114,7 +107,7 @@ func (r *reader) key(section string, d DKIM, selector string) *dkim.Key {
 }
 
 func (r *reader) arc(a ARC) {
-	if a.Domain == "" && a.Selector == "" && a.KeyFile == "" && len(a.Trust) == 0 {
+	if a.Key() == (DKIM{}) && len(a.Trust) == 0 {
 		return
 	}
 	for i, id := range a.Trust {
@@ -123,7 +116,7 @@ func (r *reader) arc(a ARC) {
 				"Authentication-Results that the server of the inbox writes, such as mx.example.com", id)
 		}
 	}
-	key := r.key("arc", DKIM{Domain: a.Domain, Selector: a.Selector, KeyFile: a.KeyFile}, "arc2026")
+	key := r.key("arc", a.Key(), "arc2026")
 	if key == nil {
 		return
 	}

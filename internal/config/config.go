@@ -172,6 +172,9 @@ type ARC struct {
 	Trust    []string `yaml:"trust"` // authserv-ids whose results are believed
 }
 
+// Key is the key alone.
+func (a ARC) Key() DKIM { return DKIM{a.Domain, a.Selector, a.KeyFile} }
+
 // DNS is the server that mode auto and ARC ask.
 type DNS struct {
 	Server string `yaml:"server"` // its IP address and port; empty: the system's

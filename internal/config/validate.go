@@ -43,7 +43,9 @@ func (r *reader) finish(c *Config) {
 	r.srs(&c.SRS, c.Forward)
 	r.bounces(c)
 	r.composing(c)
-	r.dkim(c.DKIM)
+	if c.DKIM != (DKIM{}) {
+		r.key("dkim", c.DKIM, "postrider2026")
+	}
 	r.arc(c.ARC)
 	r.dns(&c.DNS)
 	r.numbers(c)
