@@ -23,12 +23,10 @@ const (
 	maxText        = 500 // characters of a parameter
 )
 
-// searchForm is what was asked for, as it was typed.
-type searchForm struct {
-	Q, From, To, Subject, MessageID string
-	Since, Until                    string // days
-	Inbox, Label, State, Before     string
-}
+// searchForm is what was asked for, as it was typed, by the names of the fields.
+type searchForm map[string]string
+
+var searchFields = []string{"q", "from", "to", "subject", "message_id", "since", "until", "inbox", "label", "state", "before"}
 
 // searchBody is what the list of messages shows.
 type searchBody struct {
@@ -48,11 +46,9 @@ type searchBody struct {
 
 // formOf reads a search.
 func formOf(q url.Values) searchForm {
-	get := func(name string) string { return text.Line(q.Get(name)) }
-	f := searchForm{
-		Q: get("q"), From: get("from"), To: get("to"), Subject: get("subject"), MessageID: get("message_id"),
-		Since: get("since"), Until: get("until"), Inbox: get("inbox"), Label: get("label"), State: get("state"),
-		Before: get("before"),
+	f := searchForm{}
+	for _, name := range searchFields {
+		f[name] = text.Line(q.Get(name))
 	}
 	return f
 }
@@ -60,26 +56,20 @@ func formOf(q url.Values) searchForm {
 // address is the page of the search before a message.
 func (f searchForm) address(before int64) string {
 	q := url.Values{}
-	for name, value := range map[string]string{
-		"q": f.Q, "from": f.From, "to": f.To, "subject": f.Subject, "message_id": f.MessageID, "since": f.Since, "until": f.Until,
-		"inbox": f.Inbox, "label": f.Label, "state": f.State,
-	} {
-		if value != "" {
+	for name, value := range f {
+		if value != "" && name != "before" {
 			q.Set(name, value)
 		}
 	}
 	if before != 0 {
 		q.Set("before", strconv.FormatInt(before, 10))
 	}
-	if len(q) == 0 {
-		return "/messages"
-	}
-	return "/messages?" + q.Encode()
+	return strings.TrimSuffix("/messages?"+q.Encode(), "?")
 }
 
-// Only is whether nothing but the text was asked for.
-func (f searchForm) only() bool {
-	return f.From+f.To+f.Subject+f.MessageID+f.Since+f.Until+f.Inbox+f.Label+f.State == ""
+// more reports whether more than the text was asked for.
+func (f searchForm) more() bool {
+	return slices.ContainsFunc(searchFields, func(name string) bool { return f[name] != "" && name != "q" && name != "before" })
 }
 
 // What can be searched for besides the states.
@@ -92,22 +82,22 @@ const (
 // search is what the queue is asked for. Its failures name the field.
 func (f searchForm) search(boxes []inbox.Inbox, zone *time.Location) (tasks.Search, error) {
 	q := tasks.Search{
-		Text: f.Q, Sender: f.From, Recipient: f.To, Subject: f.Subject, MessageID: f.MessageID,
+		Text: f["q"], Sender: f["from"], Recipient: f["to"], Subject: f["subject"], MessageID: f["message_id"],
 		Limit: messagesOnPage, Examine: examined,
 	}
 	var err error
-	if f.Before != "" {
-		if q.Before, err = strconv.ParseInt(f.Before, 10, 64); err != nil || q.Before < 0 {
-			return q, &failure{http.StatusBadRequest, strconv.Quote(f.Before) + " is not the number of a message."}
+	if f["before"] != "" {
+		if q.Before, err = strconv.ParseInt(f["before"], 10, 64); err != nil || q.Before < 0 {
+			return q, badRequest("%q is not the number of a message.", f["before"])
 		}
 	}
-	if q.Since, err = day(f.Since, 0, zone); err != nil {
+	if q.Since, err = day(f["since"], 0, zone); err != nil {
 		return q, err
 	}
-	if q.Until, err = day(f.Until, 1, zone); err != nil { // that day, too
+	if q.Until, err = day(f["until"], 1, zone); err != nil { // that day, too
 		return q, err
 	}
-	switch f.State {
+	switch state := f["state"]; state {
 	case "":
 	case waitingStates:
 		q.Statuses = []tasks.Status{tasks.Received, tasks.InProgress, tasks.Error}
@@ -116,25 +106,23 @@ func (f searchForm) search(boxes []inbox.Inbox, zone *time.Location) (tasks.Sear
 	case bouncedState:
 		q.Bounced = true
 	default:
-		if !slices.Contains(tasks.Statuses, tasks.Status(f.State)) {
+		if !slices.Contains(tasks.Statuses, tasks.Status(state)) {
 			known := append(tasks.Names(tasks.Statuses), waitingStates, attentionStates, bouncedState)
-			return q, &failure{http.StatusBadRequest, "There is no state " + strconv.Quote(f.State) + "; there are " +
-				strings.Join(known, ", ") + cmp.Or(text.DidYouMean(f.State, known), ".")}
+			return q, badRequest("There is no state %q; there are %s%s", state, strings.Join(known, ", "), cmp.Or(text.DidYouMean(state, known), "."))
 		}
-		q.Statuses = []tasks.Status{tasks.Status(f.State)}
+		q.Statuses = []tasks.Status{tasks.Status(state)}
 	}
-	if f.Inbox+f.Label != "" {
-		q.Inboxes = []int64{}
-		known := f.Inbox == ""
-		for _, in := range boxes {
-			asked := f.Inbox == "" || strings.EqualFold(in.Address, f.Inbox)
-			if known = known || asked; asked && (f.Label == "" || slices.Contains(in.Labels.Texts(), f.Label)) {
-				q.Inboxes = append(q.Inboxes, in.ID)
-			}
+	if address := f["inbox"]; address != "" {
+		boxes = slices.DeleteFunc(slices.Clone(boxes), func(in inbox.Inbox) bool { return !strings.EqualFold(in.Address, address) })
+		if len(boxes) == 0 {
+			return q, badRequest("There is no inbox %q; give its whole address.", address)
 		}
-		if !known {
-			return q, &failure{http.StatusBadRequest, "There is no inbox " + strconv.Quote(f.Inbox) + "; give its whole address."}
-		}
+	}
+	if label := f["label"]; label != "" {
+		boxes = slices.DeleteFunc(slices.Clone(boxes), func(in inbox.Inbox) bool { return !slices.Contains(in.Labels.Texts(), label) })
+	}
+	if f["inbox"]+f["label"] != "" {
+		q.Inboxes = inbox.IDs(boxes)
 	}
 	return q, nil
 }
@@ -146,7 +134,7 @@ func day(s string, after int, zone *time.Location) (time.Time, error) {
 	}
 	t, err := time.Parse(time.DateOnly, s)
 	if err != nil || t.Year() < 1971 || t.Year() > 9000 {
-		return time.Time{}, &failure{http.StatusBadRequest, strconv.Quote(s) + " is not a day; write it like 2026-03-31."}
+		return time.Time{}, badRequest("%q is not a day; write it like 2026-03-31.", s)
 	}
 	return text.Midnight(t.AddDate(0, 0, after), zone), nil
 }
@@ -156,7 +144,7 @@ func (s *Server) find(r *http.Request) (f searchForm, found tasks.Found, boxes [
 	if boxes, err = s.Inboxes.List(r.Context(), false); err != nil {
 		return f, found, nil, err
 	}
-	asked, err := parameters(r, "q", "from", "to", "subject", "message_id", "since", "until", "inbox", "label", "state", "before")
+	asked, err := parameters(r, searchFields...)
 	f = formOf(asked)
 	if err != nil {
 		return f, found, boxes, err
@@ -170,7 +158,7 @@ func (s *Server) find(r *http.Request) (f searchForm, found tasks.Found, boxes [
 
 func (s *Server) messages(w http.ResponseWriter, r *http.Request, u user) error {
 	f, found, boxes, err := s.find(r)
-	b := searchBody{Form: f, More: !f.only(), States: tasks.Statuses, Zone: s.zone()}
+	b := searchBody{Form: f, More: f.more(), States: tasks.Statuses, Zone: s.zone()}
 	code := http.StatusOK
 	var bad *failure // of the form
 	if errors.As(err, &bad) {
@@ -178,19 +166,19 @@ func (s *Server) messages(w http.ResponseWriter, r *http.Request, u user) error 
 	} else if err != nil {
 		return err
 	}
-	b.ID = s.numbered(r.Context(), f.Q)
+	b.ID = s.numbered(r.Context(), f["q"])
 	for _, in := range boxes {
 		b.Inboxes = append(b.Inboxes, in.Address)
 	}
 	b.Labels = labels(boxes)
-	b.Found, b.Until = rowsOf(found.Tasks, f.Q, f.To), found.Until
+	b.Found, b.Until = rowsOf(found.Tasks, f["q"], f["to"]), found.Until
 	if found.Next != 0 {
 		b.Older = f.address(found.Next)
 	}
-	if f.Before != "" {
+	if f["before"] != "" {
 		b.Newest = f.address(0)
 	}
-	s.show(w, code, "messages", page{Title: "Messages", Nav: "messages", User: u, Query: f.Q, Body: b})
+	s.show(w, code, "messages", page{Title: "Messages", Nav: "messages", User: u, Query: f["q"], Body: b})
 	return nil
 }
 
