@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"postrider/internal/text"
 )
 
 // variable is the environment variable that overrides a key.
@@ -48,9 +50,7 @@ func (r *reader) unknownVariables(names []string, c *Config) {
 		switch {
 		case !r.given(name) || r.refersTo(name):
 		case withoutVariable(c, name):
-			r.errs.All = append(r.errs.All, Error{
-				Source: name, Problem: "no variable overrides a list, or a key in an entry that you name yourself; write the value in the file, a secret as env:NAME",
-			})
+			r.failAt(place{source: name}, "", "no variable overrides a list, or a key in an entry that you name yourself; write the value in the file, a secret as env:NAME")
 		default:
 			r.misspelt(name, known)
 		}
@@ -64,11 +64,8 @@ func (r *reader) misspelt(name string, known map[string][]string) {
 		if !ok || slices.ContainsFunc(keys, func(k string) bool { return variable(section+"."+k) == name }) {
 			continue
 		}
-		if near := nearest(key, keys); near != "" {
-			r.errs.All = append(r.errs.All, Error{
-				Source: name, Key: section + "." + key,
-				Problem: "unknown key; did you mean " + variable(section+"."+near) + "?",
-			})
+		if near := text.Nearest(key, keys); near != "" {
+			r.failAt(place{source: name}, section+"."+key, "unknown key; did you mean %s?", variable(section+"."+near))
 		}
 	}
 }

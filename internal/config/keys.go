@@ -74,7 +74,7 @@ func suggest(section, key string, known []string) string {
 	if key = shown(key); slices.Contains(known, key) {
 		return "; write a space after the colon, as in " + key + ": VALUE"
 	}
-	if best := nearest(key, known); best != "" {
+	if best := text.Nearest(key, known); best != "" {
 		return "; did you mean " + join(section, best) + "?"
 	}
 	var elsewhere []string
@@ -88,6 +88,3 @@ func suggest(section, key string, known []string) string {
 	}
 	return "; known here are " + strings.Join(known, ", ")
 }
-
-// nearest is the known key with the most similar name. It is empty if none is similar.
-func nearest(key string, known []string) string { return text.Nearest(key, known) }

@@ -48,6 +48,10 @@ func (r *reader) fail(key, format string, args ...any) {
 			break
 		}
 	}
+	r.failAt(at, key, format, args...)
+}
+
+func (r *reader) failAt(at place, key, format string, args ...any) {
 	r.errs.All = append(r.errs.All, Error{at.source, at.line, at.column, key, fmt.Sprintf(format, args...)})
 }
 
@@ -116,8 +120,7 @@ func (r *reader) tooManyValues(key string) bool {
 func (r *reader) section(n *yaml.Node, key string, v reflect.Value) {
 	known := keys(v.Type())
 	if n.Kind != yaml.MappingNode {
-		what := "has to be a section with the keys " + strings.Join(known, ", ")
-		r.fail(key, "%s, not %s", what, describe(n))
+		r.fail(key, "has to be a section with the keys %s, not %s", strings.Join(known, ", "), describe(n))
 		return
 	}
 	for _, e := range r.entries(n, key) {
@@ -221,10 +224,6 @@ func (r *reader) merge(n *yaml.Node, key string, where place) []entry {
 	}
 	r.failAt(where, key, "<< takes a section, or a list of sections, not %s", describe(n))
 	return nil
-}
-
-func (r *reader) failAt(at place, key, format string, args ...any) {
-	r.errs.All = append(r.errs.All, Error{at.source, at.line, at.column, key, fmt.Sprintf(format, args...)})
 }
 
 func (r *reader) placeOf(n *yaml.Node) place { return place{r.path, n.Line, n.Column, resolve(n)} }

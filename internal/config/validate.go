@@ -11,11 +11,11 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"postrider/internal/address"
 	"postrider/internal/certs"
@@ -49,7 +49,6 @@ func (r *reader) finish(c *Config) {
 	r.arc(c.ARC)
 	r.dns(&c.DNS)
 	r.numbers(c)
-	r.concurrencyHost(c.Concurrency.Host)
 	r.limits(c.SMTP.Limits)
 	r.alerts("alerts", c.Alerts, c.Retention)
 	r.alertLabels(c.Alerts.Labels, c.Retention)
@@ -214,16 +213,11 @@ func (r *reader) forward(f *Forward) {
 		}
 		f.EnvelopeFrom = cmp.Or(f.EnvelopeFrom, from.Text)
 	}
-	r.envelopeFrom(f.EnvelopeFrom)
-}
-
-func (r *reader) envelopeFrom(s string) {
-	switch s {
-	case "", "keep", "srs":
-	default:
-		if err := address.Check(s); err != nil {
-			r.refuse("forward.envelope_from", "%s; or use srs or keep", err)
-		}
+	if slices.Contains([]string{"", "keep", "srs"}, f.EnvelopeFrom) {
+		return
+	}
+	if err := address.Check(f.EnvelopeFrom); err != nil {
+		r.refuse("forward.envelope_from", "%s; or use srs or keep", err)
 	}
 }
 
@@ -271,20 +265,13 @@ func (r *reader) numbers(c *Config) {
 	if c.Retry.Max < c.Retry.Base && !r.hasError("retry.base") {
 		r.refuse("retry.max", "is below retry.base (%s); the pause grows from base to max", number(c.Retry.Base))
 	}
-}
-
-func (r *reader) concurrencyHost(name string) {
-	if strings.ContainsFunc(name, notInHost) || len(name) > 100 {
-		r.refuse("concurrency.host",
-			"%q names no host; write up to 100 letters, digits, dots, dashes or underscores", name)
+	if host := c.Concurrency.Host; len(host) > 100 || !hostInLeases.MatchString(host) {
+		r.refuse("concurrency.host", "%q names no host; write up to 100 letters, digits, dots, dashes or underscores", host)
 	}
 }
 
-// notInHost reports a character that is not allowed in the name of a host in leases, where a colon
-// ends it.
-func notInHost(c rune) bool {
-	return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("._-", c)
-}
+// hostInLeases matches the name of a host in leases, where a colon ends it.
+var hostInLeases = regexp.MustCompile(`^[\pL\p{Nd}._-]*$`)
 
 func (r *reader) limits(l Limits) {
 	positive(r, "smtp.limits.per_minute", l.PerMinute)
