@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"postrider/internal/text"
 )
 
 // manyInboxes is how many inboxes are shown one by one; of more, only those with trouble.
@@ -67,7 +69,7 @@ func countInboxes[T any](boxes []T, trouble, active func(T) bool) (n inboxCount)
 
 // String is like "998 inboxes ok, 2 with trouble, 3 disabled".
 func (n inboxCount) String() string {
-	s := inboxes(n.ok) + " ok"
+	s := text.Number(n.ok, "inbox", "inboxes") + " ok"
 	if n.trouble > 0 {
 		s += fmt.Sprintf(", %d with trouble", n.trouble)
 	}
@@ -79,13 +81,6 @@ func (n inboxCount) String() string {
 
 func (n inboxCount) all() int { return n.ok + n.trouble + n.disabled }
 
-func inboxes(n int) string {
-	if n == 1 {
-		return "1 inbox"
-	}
-	return strconv.Itoa(n) + " inboxes"
-}
-
 // summed reports whether a summary goes with the inboxes.
 func (o overview) summed(n inboxCount) bool { return o.failing || n.all() > manyInboxes }
 
@@ -96,11 +91,7 @@ func (o overview) rest(n inboxCount) string {
 	if o.failing || left == 0 || !o.partly(n.all()) {
 		return ""
 	}
-	verb := "are"
-	if left == 1 {
-		verb = "is"
-	}
-	return fmt.Sprintf("%s %s not shown; to see all: --all", inboxes(left), verb)
+	return text.Number(left, "inbox is", "inboxes are") + " not shown; to see all: --all"
 }
 
 // overview prints the summary, the inboxes if there are any to show, and how to see the rest.

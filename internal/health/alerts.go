@@ -71,11 +71,7 @@ func Check(f Facts, l Limits) []Alert {
 func dueFix(f Facts) string {
 	fix := "see that `postrider run` is started often enough, and `postrider check`"
 	if f.Left != nil && *f.Left < f.Stats.Due {
-		recipients := "recipients"
-		if *f.Left == 1 {
-			recipients = "recipient"
-		}
-		fix = fmt.Sprintf("smtp.limits allows %d %s now; %s", *f.Left, recipients, fix)
+		fix = fmt.Sprintf("smtp.limits allows %s now; %s", text.Count(*f.Left, "recipient"), fix)
 	}
 	return fix
 }

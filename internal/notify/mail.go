@@ -11,6 +11,7 @@ import (
 	"postrider/internal/forward"
 	"postrider/internal/health"
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 )
 
 // mail sends a digest to the relay. It has a null reverse-path (RFC 5321 4.5.5), so that it never
@@ -63,7 +64,7 @@ func (d Digest) subject() string {
 	var parts []string
 	add := func(n int, one, many string) {
 		if n > 0 {
-			parts = append(parts, count(n, one, many))
+			parts = append(parts, text.Number(n, one, many))
 		}
 	}
 	add(d.Counts.Dead, "message is dead", "messages are dead")
@@ -74,14 +75,6 @@ func (d Digest) subject() string {
 	add(d.Counts.RecipientBounces, "recipient bounces again and again", "recipients bounce again and again")
 	add(d.Counts.InboxReachable, "inbox is reachable again", "inboxes are reachable again")
 	return "postrider: " + strings.Join(parts, ", ")
-}
-
-// count is a number with the right form of a noun.
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // text is the body of the mail.
@@ -99,7 +92,7 @@ func (d Digest) text() string {
 		in.text(&b)
 	}
 	if d.MoreInboxes > 0 {
-		fmt.Fprintf(&b, "\nand %s: `postrider status` shows all.\n", count(d.MoreInboxes, "more inbox", "more inboxes"))
+		fmt.Fprintf(&b, "\nand %s: `postrider status` shows all.\n", text.Number(d.MoreInboxes, "more inbox", "more inboxes"))
 	}
 	d.recipientsText(&b)
 	for _, t := range d.Tasks {
@@ -107,7 +100,7 @@ func (d Digest) text() string {
 	}
 	if d.MoreTasks > 0 {
 		fmt.Fprintf(&b, "\nand %s: `postrider task list --status dead --status uncertain`%s shows all.\n",
-			count(d.MoreTasks, "more message", "more messages"), alsoBounced(d.Counts.Bounced))
+			text.Count(d.MoreTasks, "more message"), alsoBounced(d.Counts.Bounced))
 	}
 	return b.String()
 }
@@ -156,7 +149,7 @@ func (t Task) text(b *strings.Builder) {
 		fmt.Fprintf(b, "  %-9s %s\n", cmp.Or(deliveryLabels[d.Status], "unclear")+":", d.line())
 	}
 	if t.MoreDeliveries > 0 {
-		fmt.Fprintf(b, "            and %s\n", count(t.MoreDeliveries, "more recipient", "more recipients"))
+		fmt.Fprintf(b, "            and %s\n", text.Count(t.MoreDeliveries, "more recipient"))
 	}
 	fmt.Fprintf(b, "  try:      %s\n", strings.Join(t.Commands, "\n            "))
 }

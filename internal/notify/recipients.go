@@ -81,13 +81,13 @@ func (d *Digest) addRepeated(all []Repeated) {
 
 func (d Digest) recipientsText(b *strings.Builder) {
 	for _, r := range d.Recipients {
-		fmt.Fprintf(b, "\nMail to %s has bounced %s.", r.Recipient, count(r.Bounces, "time", "times"))
+		fmt.Fprintf(b, "\nMail to %s has bounced %s.", r.Recipient, text.Count(r.Bounces, "time"))
 		if r.Suspended {
 			b.WriteString(" Nothing more is sent to it until it is resumed.")
 		}
 		fmt.Fprintf(b, "\n  last:     %s\n  try:      %s\n", r.LastBounce, strings.Join(r.Commands, "\n            "))
 	}
 	if d.MoreRecipients > 0 {
-		fmt.Fprintf(b, "\nand %s: `postrider recipient list` shows all.\n", count(d.MoreRecipients, "more recipient", "more recipients"))
+		fmt.Fprintf(b, "\nand %s: `postrider recipient list` shows all.\n", text.Count(d.MoreRecipients, "more recipient"))
 	}
 }

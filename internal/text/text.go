@@ -138,9 +138,12 @@ func Strings[T ~string](values []T) []string {
 }
 
 // Count is a number with its noun: "1 task", "2 tasks".
-func Count(n int, noun string) string {
+func Count(n int, noun string) string { return Number(n, noun, noun+"s") }
+
+// Number is a number with what follows it: "1 inbox", "2 inboxes".
+func Number(n int, one, many string) string {
 	if n == 1 {
-		return "1 " + noun
+		return "1 " + one
 	}
-	return strconv.Itoa(n) + " " + noun + "s"
+	return strconv.Itoa(n) + " " + many
 }
