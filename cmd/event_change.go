@@ -21,7 +21,7 @@ type eventChange struct {
 	more        string          // of the help
 	deliberate  outbox.Status   // filters leave events in this state out unless --status names it
 	sends       bool            // it is for destinations that are in the configuration
-	do          func(ctx context.Context, s *services, who string, ids []int64) (int, error)
+	do          func(_ *outbox.Store, _ context.Context, who string, ids ...int64) (int, error)
 }
 
 func retryEvents() eventChange {
@@ -33,27 +33,21 @@ that answered 410 Gone needs ` + "`postrider event enable`" + `, too. Filters le
 what was skipped, unless there is --status skipped. It is not for events whose
 destination is no longer in the configuration.
 `, deliberate: outbox.Dropped, sends: true,
-		do: func(ctx context.Context, s *services, who string, ids []int64) (int, error) {
-			return s.outbox.Retry(ctx, who, ids...)
-		},
+		do: (*outbox.Store).Retry,
 	}
 }
 
 func skipEvents() eventChange {
 	return eventChange{
 		name: "skip", short: "Do not send events", ask: "Skip", done: "skipped", from: outbox.Skippable,
-		do: func(ctx context.Context, s *services, who string, ids []int64) (int, error) {
-			return s.outbox.Skip(ctx, who, ids...)
-		},
+		do: (*outbox.Store).Skip,
 	}
 }
 
 func purgeEvents() eventChange {
 	return eventChange{
 		name: "purge", short: "Delete events that have ended", ask: "Delete", done: "deleted", from: outbox.Purgeable,
-		do: func(ctx context.Context, s *services, who string, ids []int64) (int, error) {
-			return s.outbox.Purge(ctx, who, ids...)
-		},
+		do: (*outbox.Store).Purge,
 	}
 }
 
@@ -101,47 +95,30 @@ the inbox, records who did it.
 }
 
 func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, ids []int64, f outbox.Filter, yes, dryRun bool) error {
-	known := s.knows
-	if how.sends {
-		known = s.sendsTo
-	}
-	if err := known(ctx, f.Destination); err != nil {
-		return err
-	}
 	filtered, named := len(ids) == 0, len(ids)
+	var err error
 	if filtered {
-		err := s.outbox.List(ctx, f, func(e outbox.Entry) error {
-			if !how.sends || s.configured(e.Destination) {
-				ids = append(ids, e.ID)
-			}
-			return nil
-		})
-		switch {
-		case err != nil:
-			return err
-		case len(ids) == 0 && !dryRun:
-			a.tell("No event matches; nothing was changed.\n")
-			return nil
-		}
+		ids, err = s.matching(ctx, how, f)
+	} else {
+		ids, err = a.fit(ctx, s, how, ids)
 	}
-	if !filtered {
-		var err error
-		if ids, err = a.fit(ctx, s, how, ids); err != nil {
-			return err
-		}
-	}
-	if dryRun {
+	switch {
+	case err != nil:
+		return err
+	case dryRun:
 		a.print("%s would be %s.\n", text.Count(len(ids), "event"), how.done)
-		return outcome(named-min(named, len(ids)), named)
-	}
-	if filtered {
+		return outcome(max(0, named-len(ids)), named)
+	case filtered && len(ids) == 0:
+		a.tell("No event matches; nothing was changed.\n")
+		return nil
+	case filtered:
 		if err := a.confirm(yes, fmt.Sprintf("%s %s?", how.ask, text.Count(len(ids), "event"))); err != nil {
 			return err
 		}
 	}
 	changed := 0
 	for some := range slices.Chunk(ids, 500) {
-		n, err := how.do(ctx, s, a.who(s.host()), some)
+		n, err := how.do(s.outbox, ctx, a.who(s.host()), some...)
 		changed += n
 		if err != nil {
 			return fmt.Errorf("%w; %d of %d events had been changed before that", err, changed, len(ids))
@@ -153,7 +130,25 @@ func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, id
 	if changed > 0 || filtered {
 		a.tell("%s %s.\n", text.Count(changed, "event"), how.done)
 	}
-	return outcome(named-min(named, changed), named)
+	return outcome(max(0, named-changed), named)
+}
+
+// matching are the IDs of the events that the filter selects, and that the command is for.
+func (s *services) matching(ctx context.Context, how eventChange, f outbox.Filter) (ids []int64, _ error) {
+	known := s.knows
+	if how.sends {
+		known = s.sendsTo
+	}
+	if err := known(ctx, f.Destination); err != nil {
+		return nil, err
+	}
+	err := s.outbox.List(ctx, f, func(e outbox.Entry) error {
+		if !how.sends || s.configured(e.Destination) {
+			ids = append(ids, e.ID)
+		}
+		return nil
+	})
+	return ids, err
 }
 
 // fit returns those of the events whose state the command may change, and prints why not the
