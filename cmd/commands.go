@@ -119,7 +119,11 @@ func parseSince(s string, now time.Time) (time.Duration, error) {
 
 // with runs f with the configuration read and the database open.
 func (a *app) with(ctx context.Context, f func(*services) error) error {
-	s, err := a.open(ctx)
+	return a.withBy(ctx, db.OpenExisting, f)
+}
+
+func (a *app) withBy(ctx context.Context, open opener, f func(*services) error) error {
+	s, err := a.openBy(ctx, open)
 	if err != nil {
 		return err
 	}
@@ -130,19 +134,14 @@ func (a *app) with(ctx context.Context, f func(*services) error) error {
 // withNew is like with, but creates an SQLite file that is missing: for commands that may be the
 // first.
 func (a *app) withNew(ctx context.Context, f func(*services) error) error {
-	s, err := a.openBy(ctx, db.Open)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	return f(s)
+	return a.withBy(ctx, db.Open, f)
 }
 
 // withEmpty is like withNew, but the new SQLite file is a temporary one.
 func (a *app) withEmpty(ctx context.Context, f func(*services) error) error {
 	dir := ""
 	defer func() { _ = os.RemoveAll(dir) }()
-	s, err := a.openBy(ctx, func(ctx context.Context, where db.Config, opts ...db.Option) (*db.DB, error) {
+	return a.withBy(ctx, func(ctx context.Context, where db.Config, opts ...db.Option) (*db.DB, error) {
 		d, err := db.OpenExisting(ctx, where, opts...)
 		if gone, ok := errors.AsType[*db.MissingError](err); !ok || gone.Link { // a disk is not mounted
 			return d, err
@@ -152,12 +151,7 @@ func (a *app) withEmpty(ctx context.Context, f func(*services) error) error {
 		}
 		where.Path = filepath.Join(dir, "empty.db")
 		return db.Open(ctx, where, opts...)
-	})
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	return f(s)
+	}, f)
 }
 
 // outcome is the exit code of a command that failed for some of all.

@@ -179,19 +179,13 @@ var errRetry = &exitError{code: exitRetry}
 
 func exitCode(err error) int {
 	var e *exitError
-	var faults *config.Errors
-	var invalid *inbox.InvalidError
-	var unknown *inbox.NotFoundError
-	var exists *inbox.ExistsError
-	var dsn *db.DSNError
-	var contact *contacts.InvalidError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &e):
 		return e.code
-	case errors.As(err, &faults), errors.As(err, &invalid), errors.As(err, &unknown), errors.As(err, &exists), errors.As(err, &dsn),
-		errors.As(err, &contact):
+	case errors.As(err, new(*config.Errors)), errors.As(err, new(*db.DSNError)), errors.As(err, new(*contacts.InvalidError)),
+		errors.As(err, new(*inbox.InvalidError)), errors.As(err, new(*inbox.NotFoundError)), errors.As(err, new(*inbox.ExistsError)):
 		return exitUsage
 	}
 	return exitFailed
@@ -201,8 +195,7 @@ func errorText(err error) string {
 	if err == nil || err.Error() == "" {
 		return ""
 	}
-	var faults *config.Errors
-	if errors.As(err, &faults) {
+	if errors.As(err, new(*config.Errors)) {
 		return err.Error()
 	}
 	return "postrider: " + err.Error()

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,10 +56,8 @@ func (s *services) app(name string) (*oauth.App, error) {
 	if len(known) == 0 {
 		return nil, usage(fmt.Errorf("there is no OAuth2 application %q: the configuration has no section oauth; docs/providers.md says what to write there", name))
 	}
-	if near := text.Nearest(name, known); near != "" {
-		return nil, usage(fmt.Errorf("there is no OAuth2 application %q in the section oauth of the configuration; did you mean %s?", name, near))
-	}
-	return nil, usage(fmt.Errorf("there is no OAuth2 application %q in the section oauth of the configuration, which has %s", name, strings.Join(known, ", ")))
+	return nil, usage(fmt.Errorf("there is no OAuth2 application %q in the section oauth of the configuration%s",
+		name, cmp.Or(text.DidYouMean(name, known), ", which has "+strings.Join(known, ", "))))
 }
 
 // relayAccount is whose tokens the relay gets.

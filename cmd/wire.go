@@ -73,9 +73,10 @@ func (a *app) open(ctx context.Context, checks ...func(*config.Config) error) (*
 	return a.openBy(ctx, db.OpenExisting, checks...)
 }
 
-func (a *app) openBy(ctx context.Context, open func(context.Context, db.Config, ...db.Option) (*db.DB, error),
-	checks ...func(*config.Config) error,
-) (*services, error) {
+// opener is db.Open, or opens a database in another way.
+type opener func(context.Context, db.Config, ...db.Option) (*db.DB, error)
+
+func (a *app) openBy(ctx context.Context, open opener, checks ...func(*config.Config) error) (*services, error) {
 	log, err := a.logger()
 	if err != nil {
 		return nil, err
