@@ -2,13 +2,9 @@ package notify
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"gorm.io/gorm"
-
-	"postrider/internal/db"
 	"postrider/internal/text"
 )
 
@@ -36,22 +32,12 @@ func (r *repeatedRow) into() []any {
 	return []any{&r.ID, &r.Recipient, &r.since, &r.Bounces, &r.Why, &r.Suspended, &r.told}
 }
 
-// addRepeated reads the recipients that were not reported to a channel yet.
-func (n *News) addRepeated(tx *gorm.DB, ch channel, on []Kind) error {
-	if !slices.Contains(on, RecipientBounces) {
-		return nil
+// addRepeated adds a row to the news.
+func (n *News) addRepeated(r repeatedRow) {
+	r.Since = time.UnixMicro(r.since).UTC()
+	if !r.Since.Equal(r.told.at) {
+		n.Recipients = append(n.Recipients, r.Repeated)
 	}
-	rows, err := db.Query(tx, (*repeatedRow).into, sqlRepeated, ch.key)
-	if err != nil {
-		return fmt.Errorf("in the table suspended_recipients: %w", err)
-	}
-	for _, r := range rows {
-		r.Since = time.UnixMicro(r.since).UTC()
-		if !r.Since.Equal(r.told.at) {
-			n.Recipients = append(n.Recipients, r.Repeated)
-		}
-	}
-	return nil
 }
 
 // Recipient is a recipient whose mail bounces again and again.

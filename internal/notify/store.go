@@ -104,39 +104,35 @@ func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err
 			return err
 		}
 		if len(statuses) > 0 {
-			rows, err := db.Query(tx, (*endingRow).into, sqlEndings, ch.key, inboxes, statuses)
-			if err != nil {
-				return fmt.Errorf("in the table monitored_emails_tasks: %w", err)
-			}
-			for _, r := range rows {
-				news.addEnding(r)
-			}
+			err = each(tx, "monitored_emails_tasks", (*endingRow).into, news.addEnding, sqlEndings, ch.key, inboxes, statuses)
 		}
-		if slices.Contains(on, Bounced) {
-			rows, err := db.Query(tx, (*endingRow).into, sqlBounced, ch.key, inboxes)
-			if err != nil {
-				return fmt.Errorf("in the table monitored_emails_arrivals: %w", err)
-			}
-			for _, r := range rows {
-				news.addBounce(r)
-			}
+		if err == nil && slices.Contains(on, Bounced) {
+			err = each(tx, "monitored_emails_arrivals", (*endingRow).into, news.addBounce, sqlBounced, ch.key, inboxes)
 		}
-		if err := news.addRepeated(tx, ch, on); err != nil || !slices.ContainsFunc(on, Kind.ofInbox) {
-			return err
+		if err == nil && slices.Contains(on, RecipientBounces) {
+			err = each(tx, "suspended_recipients", (*repeatedRow).into, news.addRepeated, sqlRepeated, ch.key)
 		}
-		rows, err := db.Query(tx, (*outageRow).into, sqlOutages, ch.key)
-		if err != nil {
-			return fmt.Errorf("in the table monitored_emails: %w", err)
+		if err == nil && slices.ContainsFunc(on, Kind.ofInbox) {
+			err = each(tx, "monitored_emails", (*outageRow).into, func(r outageRow) { news.addOutage(r, on) }, sqlOutages, ch.key)
 		}
-		for _, r := range rows {
-			news.addOutage(r, on)
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return News{}, fmt.Errorf("read what was not reported yet: %w", err)
 	}
 	return news, nil
+}
+
+// each adds the rows of a query. The error names their table.
+func each[R any](tx *gorm.DB, table string, into func(*R) []any, add func(R), sql string, args ...any) error {
+	rows, err := db.Query(tx, into, sql, args...)
+	if err != nil {
+		return fmt.Errorf("in the table %s: %w", table, err)
+	}
+	for _, r := range rows {
+		add(r)
+	}
+	return nil
 }
 
 // channelRow is a row of monitored_emails_channels.
