@@ -45,14 +45,13 @@ func (u *users) refresh() {
 			err = fmt.Errorf("%s is not used, because whoever can write it can log in: %w", u.path, others)
 		}
 	}
-	if err != nil {
-		u.hashes, u.err, u.time = nil, err, time.Time{}
+	if err == nil && info.ModTime().Equal(u.time) && info.Size() == u.size {
 		return
 	}
-	if info.ModTime().Equal(u.time) && info.Size() == u.size {
-		return
+	var content []byte
+	if err == nil {
+		content, err = os.ReadFile(u.path)
 	}
-	content, err := os.ReadFile(u.path)
 	if err != nil { // it may pass
 		u.hashes, u.err, u.time = nil, err, time.Time{}
 		return
