@@ -6,12 +6,10 @@
 package terminal
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"golang.org/x/term"
 )
@@ -59,23 +57,4 @@ func Password(tty *os.File, out io.Writer, question string) (string, error) {
 type readWriter struct {
 	io.Reader
 	io.Writer
-}
-
-// Confirm asks a question and reports whether the answer is yes. An empty answer is byDefault; the
-// end of the input is no.
-func Confirm(in io.Reader, out io.Writer, question string, byDefault bool) (bool, error) {
-	choice := " [y/N] "
-	if byDefault {
-		choice = " [Y/n] "
-	}
-	_, _ = fmt.Fprint(out, question+choice)
-	line, err := bufio.NewReader(in).ReadString('\n')
-	if errors.Is(err, io.EOF) {
-		_, _ = fmt.Fprintln(out)
-		byDefault = false
-	} else if err != nil {
-		return false, fmt.Errorf("read the answer: %w", err)
-	}
-	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes" || answer == "" && byDefault, nil
 }
