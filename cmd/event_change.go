@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -221,9 +222,5 @@ func (a *app) destinations(ctx context.Context) []string {
 	if err != nil {
 		return nil
 	}
-	var names []string
-	for _, r := range cfg.EventRules() {
-		names = append(names, r.Destination)
-	}
-	return names
+	return slices.Sorted(maps.Keys(cfg.Events))
 }

@@ -3,7 +3,9 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -147,10 +149,7 @@ func (s *services) tidy(ctx context.Context, expire func(ctx context.Context, ag
 
 // standings are where the destinations of events stand.
 func (s *services) standings(ctx context.Context) ([]outbox.Standing, error) {
-	var names []string
-	for _, r := range s.cfg.EventRules() {
-		names = append(names, r.Destination)
-	}
+	names := slices.Sorted(maps.Keys(s.cfg.Events))
 	if len(s.cfg.AfterKinds()) > 0 {
 		names = append(names, outbox.Server)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"postrider/internal/inbox"
+	"postrider/internal/text"
 )
 
 // value is one key of a getmailrc.
@@ -90,9 +91,7 @@ func getmailPassword(retriever map[string]value) (string, error) {
 		return "", fmt.Errorf(`the password_command in line %d is not a list like ("pass", "mail/office")`, command.line)
 	}
 	for i, w := range words {
-		if w == "" || strings.ContainsAny(w, " \t\r\n'\"\\") { // as a shell reads it
-			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
+		words[i] = text.Arg(w)
 	}
 	return "command:" + strings.Join(words, " "), nil
 }
