@@ -45,15 +45,6 @@ type Queue interface {
 	Disable(ctx context.Context, by tasks.By, inboxID int64) error
 }
 
-// Inboxes is what the page needs of *inbox.Store.
-type Inboxes interface {
-	List(ctx context.Context, activeOnly bool) ([]inbox.Inbox, error)
-	Get(ctx context.Context, address string) (inbox.Inbox, error)
-	Enable(ctx context.Context, address, who, detail string) error
-	Audits(ctx context.Context, inboxIDs ...int64) (map[int64]inbox.Audit, error)
-	AuditBegins(ctx context.Context, inboxID int64, who, detail string) error
-}
-
 // Relay is what is known of the relay.
 type Relay struct {
 	Name  string                          // host:port
@@ -70,7 +61,7 @@ type slowError struct{ error }
 type Options struct {
 	Access  *Access
 	Queue   Queue
-	Inboxes Inboxes
+	Inboxes *inbox.Store
 	Status  func(ctx context.Context) (status.Report, error)
 	Relay   Relay
 	// Explain tries the current routes on the message of a task, which it fetches from its server.
