@@ -63,7 +63,7 @@ func (a *app) audit(ctx context.Context, opts auditOptions) error {
 		}
 		return s.inboxes.Chosen(ctx, opts.chosen)
 	}
-	return a.compare(ctx, opts.json || opts.list, choose, func(ctx context.Context, s *services, p *pass.Pass, boxes []inbox.Inbox) (func(), bool) {
+	return a.compare(ctx, opts.json || opts.list, choose, func(ctx context.Context, s *services, p *pass.Pass, boxes []inbox.Inbox) (clean bool) {
 		if len(boxes) == 0 && opts.json {
 			s.log.Warn(opts.nothing())
 		}
@@ -73,18 +73,18 @@ func (a *app) audit(ctx context.Context, opts auditOptions) error {
 			do.Each = lines.add
 		}
 		report := p.Audit(ctx, boxes, do)
-		return func() {
-			a.printed(lines.out.Flush())
-			a.printAudit(report, opts)
-		}, report.Sum().Clean()
+		a.bar.Close()
+		a.printed(lines.out.Flush())
+		a.printAudit(report, opts)
+		return report.Sum().Clean()
 	})
 }
 
 // compare is what audit and route replay have in common: it opens what a pass needs that only
-// compares, shows the progress, prints the result, and sets the exit code when the result is not
-// clean.
+// compares, shows the progress, and sets the exit code when the result is not clean. do closes the
+// bar before it prints.
 func (a *app) compare(ctx context.Context, quiet bool, choose func(context.Context, *services) ([]inbox.Inbox, error),
-	do func(context.Context, *services, *pass.Pass, []inbox.Inbox) (show func(), clean bool),
+	do func(context.Context, *services, *pass.Pass, []inbox.Inbox) (clean bool),
 ) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
@@ -98,15 +98,11 @@ func (a *app) compare(ctx context.Context, quiet bool, choose func(context.Conte
 	if err != nil {
 		return beforeItBegan(ctx, err)
 	}
-	watch := a.observer("comparing", runOptions{json: quiet})
-	p, err := s.pass(ctx, nil, watch, false)
+	p, err := s.pass(ctx, nil, a.observer("comparing", runOptions{json: quiet}), false)
 	if err != nil {
 		return err
 	}
-	show, clean := do(ctx, s, p, boxes)
-	a.printed(watch.close())
-	show()
-	if !clean {
+	if !do(ctx, s, p, boxes) {
 		return errRetry
 	}
 	return nil

@@ -74,10 +74,12 @@ func (a *app) routeReplay(ctx context.Context, opts replayOptions) error {
 		return usage(errors.New("--limit is negative"))
 	}
 	choose := func(ctx context.Context, s *services) ([]inbox.Inbox, error) { return toReplay(ctx, s, opts) }
-	return a.compare(ctx, opts.json, choose, func(ctx context.Context, _ *services, p *pass.Pass, boxes []inbox.Inbox) (func(), bool) {
+	return a.compare(ctx, opts.json, choose, func(ctx context.Context, _ *services, p *pass.Pass, boxes []inbox.Inbox) (clean bool) {
 		out := &replayOutput{app: a, opts: opts, lines: bufio.NewWriter(a.out), whys: map[string]int{}}
 		report := p.Replay(ctx, boxes, pass.ReplayOptions{Within: within, Route: opts.route, Named: opts.inbox != "", Each: out.add})
-		return func() { out.finish(report) }, report.Whole()
+		a.bar.Close()
+		out.finish(report)
+		return report.Whole()
 	})
 }
 
