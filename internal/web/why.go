@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"postrider/internal/route"
-	"postrider/internal/tasks"
 	"postrider/internal/text"
 )
 
@@ -24,21 +22,8 @@ type whyStep struct {
 // explainPatience is how long a message is waited for. The page needs the rest of patience.
 const explainPatience = 10 * time.Second
 
-var errExplaining = &failure{http.StatusConflict, "Another message is being explained. Try again in a few seconds."}
-
-// steps are what the current routes do with a message: with one at a time, because each needs an
-// IMAP connection.
-func (s *Server) steps(ctx context.Context, t tasks.Task) ([]route.Step, error) {
-	if !s.explaining.TryLock() {
-		return nil, errExplaining
-	}
-	defer s.explaining.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, explainPatience)
-	defer cancel()
-	return s.Explain(ctx, t)
-}
-
-// explain tries the current routes on a message.
+// explain tries the current routes on a message: on one at a time, because each needs an IMAP
+// connection.
 func (s *Server) explain(w http.ResponseWriter, r *http.Request, u user) error {
 	id, err := messageID(r)
 	if err != nil {
@@ -48,11 +33,14 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request, u user) error {
 	if err != nil {
 		return err
 	}
-	b := messageBody{ID: id}
-	steps, err := s.steps(r.Context(), t)
-	if errors.Is(err, errExplaining) {
-		return err
+	if !s.explaining.TryLock() {
+		return &failure{http.StatusConflict, "Another message is being explained. Try again in a few seconds."}
 	}
+	defer s.explaining.Unlock()
+	ctx, cancel := context.WithTimeout(r.Context(), explainPatience)
+	defer cancel()
+	b := messageBody{ID: id}
+	steps, err := s.Explain(ctx, t)
 	if err != nil {
 		b.Problem = "The routes could not be tried, because the message could not be fetched: " + text.Error(err)
 	}
