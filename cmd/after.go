@@ -59,18 +59,14 @@ func (s *services) activeInboxes(ctx context.Context) ([]inbox.Inbox, error) {
 // Passes that always use it up would never do any otherwise.
 const afterTimeout = 30 * time.Second
 
-// actAfter is act at the end of a pass.
+// actAfter does what is due on the servers of the inboxes at the end of a pass. What fails is
+// logged, and tried again later.
 func (s *services) actAfter(ctx, signalled context.Context, boxes []inbox.Inbox) {
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(signalled, afterTimeout)
 		defer cancel()
 	}
-	s.act(ctx, boxes)
-}
-
-// act does what is due on the servers of the inboxes. What fails is logged, and tried again later.
-func (s *services) act(ctx context.Context, boxes []inbox.Inbox) {
 	w, err := s.actor()
 	if err == nil {
 		err = w.Work(ctx, func(context.Context) ([]inbox.Inbox, error) { return boxes, nil })

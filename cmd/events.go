@@ -92,18 +92,9 @@ func (s *services) eventSource() string {
 	return (&url.URL{Scheme: "postrider", Host: host}).String()
 }
 
-// publish hands events to their destinations until stop is called; with drain, stop waits for those
-// of this process.
-func (s *services) publish(ctx context.Context) (stop func(drain bool), _ error) {
-	d, closeAll, err := s.dispatcher()
-	if err != nil {
-		return func(bool) {}, err
-	}
-	return s.publishBy(ctx, d, closeAll), nil
-}
-
-// publishBy is publish with what dispatcher returned.
-func (s *services) publishBy(ctx context.Context, d *outbox.Dispatcher, closeAll func()) (stop func(drain bool)) {
+// publish hands events to their destinations, by what dispatcher returned, until stop is called;
+// with drain, stop waits for those of this process.
+func (s *services) publish(ctx context.Context, d *outbox.Dispatcher, closeAll func()) (stop func(drain bool)) {
 	if d == nil {
 		return func(bool) { s.tidyEvents(ctx) }
 	}

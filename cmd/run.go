@@ -141,10 +141,11 @@ func (a *app) wholePass(ctx, signalled context.Context, s *services, p *pass.Pas
 	notices := a.notifier(s, p.Composer, relay)
 	mailed := s.reportFirst(ctx, notices)
 	s.repairTimes(ctx, boxes)
-	endEvents, err := s.publish(ctx)
+	events, closeEvents, err := s.dispatcher()
 	if err != nil {
 		return passReport{}, err
 	}
+	endEvents := s.publish(ctx, events, closeEvents)
 	report := s.passOver(ctx, p, boxes, opts)
 	endEvents(true)
 	s.actAfter(ctx, signalled, boxes)

@@ -162,7 +162,7 @@ func (w *watching) follow(ctx context.Context, before <-chan struct{}) {
 	go func() {
 		defer close(w.stopped)
 		<-before
-		endEvents, endActions := w.services.publishBy(ctx, w.events, w.closeEvents), w.services.actOn(ctx)
+		endEvents, endActions := w.services.publish(ctx, w.events, w.closeEvents), w.services.actOn(ctx)
 		<-ctx.Done()
 		endActions()
 		endEvents(false)
