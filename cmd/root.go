@@ -34,7 +34,8 @@ Exit codes:
   0   all handled
   1   failed
   2   bad usage or configuration, nothing touched
-  75  done, but something will be retried or needs an operator`
+  75  done, but something of this pass or command will be retried or needs an
+      operator`
 
 // app is what all commands share: the world outside, and the flags that every command has.
 type app struct {
