@@ -30,7 +30,7 @@ type soak struct {
 func TestSoak(t *testing.T) {
 	arrivals, rounds := 120, 12
 	if n, err := strconv.Atoi(os.Getenv("POSTRIDER_SOAK")); err == nil {
-		arrivals, rounds = n, n/40
+		arrivals, rounds = n, max(1, n/40)
 	}
 	within, _ := time.ParseDuration(os.Getenv("POSTRIDER_SOAK_FOR"))
 	s := &soak{watching: &watching{world: newWorld(t, "sqlite")}, junk: map[string][][]byte{}}
@@ -46,12 +46,12 @@ func TestSoak(t *testing.T) {
 	s.patience = within + time.Hour
 	s.configure()
 	s.restart()
-	s.arrive(arrivals / 10)
+	s.arrive(max(1, arrivals/10))
 	s.cameAll()
 	before := holdsNow(s.p.cmd.Process.Pid)
 	for round := range rounds {
 		s.harm(round)
-		s.arrive(arrivals * 9 / 10 / rounds)
+		s.arrive((arrivals - len(s.sent)) / (rounds - round))
 		time.Sleep(within / time.Duration(rounds)) // none in the tests
 	}
 	s.proxy.Refuse(s.t, false)
