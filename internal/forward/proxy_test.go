@@ -55,7 +55,7 @@ func TestProxyFails(t *testing.T) {
 		host        string
 		want        []string
 	}{
-		{"down", "socks5://bob:sesame@127.0.0.1:1", nil, "relay.invalid", []string{"connect", "through the proxy socks5://127.0.0.1:1", "smtp.proxy"}},
+		{"down", "socks5://bob:sesame@127.0.0.1:1", nil, "relay.invalid", []string{"connect", "through the proxy socks5://127.0.0.1:1", "smtp.proxy", "HTTPS_PROXY"}},
 		{"refuses the login", "http://bob:sesame@%s", testserver.HTTPProxy, "relay.invalid", []string{"407 Proxy Authentication Required"}},
 		{"refuses the relay", "socks5://bob:p%%3Aw@%s", testserver.SOCKSProxy, "refused.example", []string{"connection refused", "smtp.proxy"}},
 		{"no URL", "socks4://bob:sesame@h", nil, "relay.invalid", []string{"is not a proxy URL"}},
