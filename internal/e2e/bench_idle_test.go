@@ -62,7 +62,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// far is how far away a server is from an inbox in the benchmarks.
+// farIMAP is how far away a server is from an inbox in the benchmarks.
 const farIMAP = 100 * time.Millisecond
 
 // thousand measures a pass over a thousand idle inboxes.
