@@ -109,8 +109,8 @@ func TestDryRunJSON(t *testing.T) {
 	}
 }
 
-// TestDryRunOfDueTasks: only of a task that each recipient may get is told what follows on the
-// server.
+// TestDryRunOfDueTasks: what happens on the server is shown only for a task that each recipient may
+// get.
 func TestDryRunOfDueTasks(t *testing.T) {
 	got := tasks.Delivery{Recipient: "a@firm.example", Status: tasks.Delivered}
 	open := tasks.Delivery{Recipient: "b@firm.example", Status: tasks.Pending}

@@ -89,7 +89,7 @@ func TestLeavesAlone(t *testing.T) {
 		{"a recipient without it", "delete", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Failed }, outbox.Dropped, "it is not certain that each recipient has"},
 		{"uncertain", "delete", func(_ *rig, task *tasks.Task) { task.Status = tasks.Uncertain }, outbox.Dropped, "the task is uncertain now"},
 		{"a recipient who waits", "move:Done", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Pending }, outbox.Dropped, "it is not certain that each recipient has"},
-		{"a recipient of whom nothing is known", "delete", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Sending }, outbox.Dropped, "it is not certain that each recipient has"},
+		{"a recipient who is being sent to", "delete", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Sending }, outbox.Dropped, "it is not certain that each recipient has"},
 		{"one of two recipients refused", "move:Done", func(_ *rig, task *tasks.Task) {
 			task.Deliveries = append(task.Deliveries, tasks.Delivery{Recipient: "y@firm.example", Status: tasks.Failed})
 		}, outbox.Dropped, "it is not certain that each recipient has"},

@@ -165,7 +165,7 @@ func (s slowly) Bodies(ctx context.Context, uids []uint32, each func(uint32, *me
 }
 
 // TestSlowContents: a claim is renewed while contents are read, so that no other worker begins
-// anew.
+// again.
 func TestSlowContents(t *testing.T) {
 	r := newRig(t, 1)
 	r.renewed = make(chan struct{})

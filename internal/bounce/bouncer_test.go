@@ -13,9 +13,9 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-// bouncers are the servers whose reports are read, and whom each names as the one that refused:
-// Postfix knows the next hop by its address, and OpenSMTPD does not name it. Exim says the same of
-// its own mailboxes as of aliases.
+// bouncers are the servers whose reports are read, and who refused, as each names it: Postfix knows
+// the next hop by its address, and OpenSMTPD does not name it. Exim says the same of its own
+// mailboxes as of aliases.
 var bouncers = []struct {
 	name   string
 	start  func(testing.TB, int) *testserver.Bouncer
@@ -27,7 +27,7 @@ var bouncers = []struct {
 	{"OpenSMTPD", testserver.BouncingOpenSMTPD, "relay.example", Delivered},
 }
 
-// refusals are what the next hop says to whom.
+// refusals are what the next hop says to each recipient.
 var refusals = map[string]string{
 	"unknown@other.example":  "550 5.1.1 nobody has that name here",
 	"some+tag@other.example": "554 5.7.1 this is not wanted here",

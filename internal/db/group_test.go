@@ -12,7 +12,7 @@ import (
 )
 
 // TestGroupGathers: a change is committed at once, and those that come while it is being committed
-// are committed together. Each is told what came of it.
+// are committed together. Each gets its own result.
 func TestGroupGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var batches [][]int64

@@ -17,8 +17,8 @@ import (
 	"postrider/internal/testserver"
 )
 
-// anew is an installation with a fresh database, for the mailbox and the relay of another one.
-func (b *bench) anew(mailbox *world, kind string, smtpPort int) *world {
+// fresh is an installation with an empty database, for the mailbox and the relay of another one.
+func (b *bench) fresh(mailbox *world, kind string, smtpPort int) *world {
 	w := newWorld(b.T, kind)
 	w.imap, w.imapPort, w.smtpPort = mailbox.imap, mailbox.imapPort, smtpPort
 	w.configure()
@@ -43,9 +43,9 @@ func (b *bench) throughput() {
 			limit, ours := finished{}, finished{}
 			for range runs {
 				limit = faster(limit, one.bare(mailbox, port))
-				ours = faster(ours, one.pass(one.anew(mailbox, c.kind, port)))
+				ours = faster(ours, one.pass(one.fresh(mailbox, c.kind, port)))
 			}
-			one.speed("postrider on "+c.kind, ours, limit, c.bound, one.writes(c.kind, one.anew(mailbox, c.kind, port)))
+			one.speed("postrider on "+c.kind, ours, limit, c.bound, one.writes(c.kind, one.fresh(mailbox, c.kind, port)))
 		})
 	}
 	if theirs, ok := b.fetchmail(mailbox, port); ok {
@@ -69,8 +69,8 @@ func (b *bench) events() {
 			var without, with finished
 			var ratios []float64
 			for range 5 * runs { // the difference is small
-				plain := one.pass(one.anew(mailbox, kind, port))
-				w := one.anew(mailbox, kind, port)
+				plain := one.pass(one.fresh(mailbox, kind, port))
+				w := one.fresh(mailbox, kind, port)
 				w.extra = "events: {crm: {url: '" + hook + "', secrets: env:HOOK_SECRET, allow_internal: true, on: [forwarded]}}"
 				w.configure()
 				came.Store(0)
@@ -140,7 +140,7 @@ func (b *bench) far() {
 	for range runs {
 		each = faster(each, few.bare(mailbox, port))
 		together = faster(together, few.bare(mailbox, port, "-pipelining"))
-		ours = faster(ours, few.pass(few.anew(mailbox, "sqlite", port)))
+		ours = faster(ours, few.pass(few.fresh(mailbox, "sqlite", port)))
 	}
 	few.speed(fmt.Sprintf("bare with PIPELINING, relay %s away", farRelay), together, together, 0, "")
 	few.speed("bare without", each, together, 0, "")
@@ -156,7 +156,7 @@ func (b *bench) many() {
 		mailbox := newWorld(b.T, "sqlite")
 		mailbox.addInbox("desk@firm.example", "--start", "all")
 		mailbox.imap.Fill(b.T, "desk@firm.example", n, func(i int) []byte { return sized(i, 4<<10) })
-		best := b.best(func() finished { return b.pass(b.anew(mailbox, "sqlite", port)) })
+		best := b.best(func() finished { return b.pass(b.fresh(mailbox, "sqlite", port)) })
 		return best.took / time.Duration(n), best.peak
 	}
 	few, fewPeak := each(b.messages)

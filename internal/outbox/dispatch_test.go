@@ -368,7 +368,7 @@ func TestWorksAgain(t *testing.T) {
 	}
 }
 
-// TestRun: what happens is published when that is told, to one destination while another hangs.
+// TestRun: what happens is published when it is reported, to one destination while another hangs.
 func TestRun(t *testing.T) {
 	d := newDesk(t)
 	d.Log = slog.New(slog.NewTextHandler(io.Discard, nil))

@@ -233,7 +233,7 @@ func TestDestinations(t *testing.T) {
 		crm.Target = "b"
 		fault(crm, 0, false)
 		if d := look(); d.Gone || d.Failures != 1 {
-			t.Errorf("elsewhere it is %+v, want it to begin anew", d)
+			t.Errorf("elsewhere it is %+v, want it to begin again", d)
 		}
 		want := append([]bool{true}, make([]bool, 31)...)
 		if want = append(want, true, false, true); !slices.Equal(news, want) {

@@ -141,8 +141,8 @@ func (s *suite) endAbandoned() (n int) {
 }
 
 // testDisableAbandoned: a worker dies while it is sending to ann. The inbox is disabled, after or
-// before the lease has run out: then the outcome is unknown. Another inbox sends to the others, of
-// whom one was refused. When an operator says that ann has the message, ann's copy is a duplicate.
+// before the lease has run out: then the outcome is unknown. Another inbox sends to bob, and to
+// eve, who was refused. When an operator says that ann has the message, ann's copy is a duplicate.
 func testDisableAbandoned(later bool) func(*suite) {
 	return func(s *suite) {
 		both := s.places(2)
