@@ -62,7 +62,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestDocumented: docs/servers.md has each preset, in one line of its table.
+// TestDocumented: docs/servers.md has each preset, in one line of its table, and each domain that
+// is not of a country.
 func TestDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/servers.md")
 	if err != nil {
@@ -76,6 +77,11 @@ func TestDocumented(t *testing.T) {
 		line := fmt.Sprintf("| %s | `%s` %d | `%s` %d | %s |", p.Name, p.IMAP.Host, p.IMAP.Port, p.SMTP.Host, p.SMTP.Port, strings.Join(logins, ", "))
 		if !strings.Contains(string(page), line) {
 			t.Errorf("docs/servers.md lacks the line\n%s", line)
+		}
+		for _, name := range p.Domains {
+			if strings.HasSuffix(name, ".com") && !strings.Contains(string(page), name+"`") {
+				t.Errorf("docs/servers.md lacks the domain %s", name)
+			}
 		}
 	}
 }
