@@ -144,8 +144,8 @@ func Add(pool *x509.CertPool, path string) error {
 	if err != nil {
 		return fmt.Errorf("cannot be read: %w", err)
 	}
-	if err := secret.CheckMode(path, info); err != nil {
-		return fmt.Errorf("is not used, because whoever can write it decides which servers are trusted: %w", err)
+	if err := secret.CheckMode(path, info, "decide which servers are trusted"); err != nil {
+		return fmt.Errorf("is not used: %w", err)
 	}
 	if !pool.AppendCertsFromPEM(pem) {
 		return fmt.Errorf("there is no certificate in %s; name a file in PEM format, "+

@@ -51,7 +51,7 @@ func TestCertificatesOfOthers(t *testing.T) {
 	if err := errors.Join(os.WriteFile(file, certificate(t), 0o600), os.Chmod(file, 0o664)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(path, variables()); err == nil || !strings.Contains(err.Error(), "imap.ca_file: is not used, because whoever can write it") ||
+	if _, err := Load(path, variables()); err == nil || !strings.Contains(err.Error(), "imap.ca_file: is not used: other users can write it") ||
 		!strings.Contains(err.Error(), "chmod go-w "+file) {
 		t.Errorf("Load = %v, want an error of imap.ca_file with the chmod", err)
 	}

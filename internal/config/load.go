@@ -71,11 +71,11 @@ func checkHere() error {
 		if err != nil {
 			return openError(here, err)
 		}
-		switch others := secret.CheckWriters(path, info); {
+		switch others := checkWriters(path, info); {
 		case others != nil && path == here:
-			return writersError(here, others)
+			return others
 		case others != nil:
-			return newErrors(here, "is not used, because root has to own its directory, and others may not write there; name it with -c %s", here)
+			return newErrors(here+notUsed, "root has to own its directory, and others may not write there; name it with -c %s", here)
 		}
 	}
 	return nil
@@ -129,8 +129,8 @@ func read(path string) (src []byte, private bool, _ error) {
 		return nil, false, newErrors(path, "is a directory; name the file in it")
 	}
 	if err == nil {
-		if others := secret.CheckWriters(path, info); others != nil {
-			return nil, false, writersError(path, others)
+		if others := checkWriters(path, info); others != nil {
+			return nil, false, others
 		}
 		src, err = io.ReadAll(io.LimitReader(f, maxFile+1))
 	}
@@ -143,9 +143,14 @@ func read(path string) (src []byte, private bool, _ error) {
 	return src, runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0, nil
 }
 
-// writersError refuses a file that others can change.
-func writersError(path string, others error) *Errors {
-	return newErrors(path, "is not used, because whoever can write it can run programs as this user (hook, command:): %v", others)
+const notUsed = " is not used"
+
+// checkWriters refuses a file that others can change.
+func checkWriters(path string, info fs.FileInfo) error {
+	if others := secret.CheckWriters(path, info, "run programs as this user (hook, command:)"); others != nil {
+		return newErrors(path+notUsed, "%v", others)
+	}
+	return nil
 }
 
 func openError(path string, err error) *Errors {

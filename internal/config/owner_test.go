@@ -3,6 +3,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,9 +17,11 @@ func TestWritableByOthers(t *testing.T) {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
+		want := fmt.Sprintf("%s is not used: other users can write it (mode %04o), "+
+			"and so could run programs as this user (hook, command:). To fix it: chmod go-w %[1]s", path, mode)
 		_, err := Load(path, variables())
-		if refused && (err == nil || !strings.Contains(err.Error(), "chmod go-w "+path)) || !refused && err != nil {
-			t.Errorf("mode %04o: got %v; want an error with the chmod: %v", mode, err, refused)
+		if refused && (err == nil || !strings.Contains(err.Error(), want)) || !refused && err != nil {
+			t.Errorf("mode %04o: got %v; want %q: %v", mode, err, want, refused)
 		}
 	}
 	if os.Geteuid() != 0 {
@@ -31,7 +34,7 @@ func TestWritableByOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Load(path, variables())
-	if err == nil || !strings.Contains(err.Error(), "belongs to the user 4711") || !strings.Contains(err.Error(), "chown root "+path) {
+	if err == nil || !strings.Contains(err.Error(), path+" is not used: it belongs to 4711, but root runs postrider. ") || !strings.Contains(err.Error(), "chown root "+path) {
 		t.Errorf("owned by 4711: got %v, want an error with the chown", err)
 	}
 }
@@ -48,8 +51,8 @@ func TestFindAsRoot(t *testing.T) {
 		says      string // why it is not searched; empty if it is
 	}{
 		{"both root's", 0, 0, 0o755, ""},
-		{"another's file", 0, 4711, 0o755, "it belongs to the user 4711, and not to root, who runs postrider; run postrider as 4711 (sudo -u 4711 postrider ...)"},
-		{"another's file and directory", 4711, 4711, 0o755, "run postrider as 4711 (sudo -u 4711 postrider ...)"},
+		{"another's file", 0, 4711, 0o755, "postrider.yaml is not used: it belongs to 4711, but root runs postrider. Run it as 4711 (sudo -u 4711 postrider ...)"},
+		{"another's file and directory", 4711, 4711, 0o755, "Run it as 4711 (sudo -u 4711 postrider ...)"},
 		{"another's directory", 4711, 0, 0o755, "name it with -c postrider.yaml"},
 		{"a directory that all can write", 0, 0, 0o777 | os.ModeSticky, "name it with -c postrider.yaml"},
 	} {

@@ -37,7 +37,7 @@ func Program(hook string) (path string, err error) {
 	}
 	info, err := os.Stat(path)
 	if err == nil {
-		err = secret.CheckWriters(path, info)
+		err = secret.CheckWriters(path, info, "run programs as this user")
 	}
 	if err != nil {
 		return "", fmt.Errorf("cannot be run: %w", err)

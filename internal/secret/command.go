@@ -180,7 +180,7 @@ func findProgram(name string) (string, error) {
 	}
 	info, err := os.Stat(path)
 	if err == nil {
-		err = CheckWriters(path, info)
+		err = CheckWriters(path, info, "run programs as this user")
 	}
 	if err != nil {
 		return "", fmt.Errorf("the command %s is not run: %w", path, err)

@@ -41,7 +41,7 @@ func TestCommand(t *testing.T) {
 		{"prints too much", shell("yes s3cret"), "", "printed more than 64 KiB"},
 		{"as much as fits", shell(fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x`, maxSize)), strings.Repeat("x", maxSize), ""},
 		{"no such program", "command:postrider-no-such-program s3cret", "", `"postrider-no-such-program": executable file not found in $PATH; write the whole path`},
-		{"a program that others can write", "command:" + open, "", "is not run: other users can write it (mode 0722); run: chmod go-w " + open},
+		{"a program that others can write", "command:" + open, "", "is not run: other users can write it (mode 0722), and so could run programs as this user. To fix it: chmod go-w " + open},
 		{"a relative path", "command:./get s3cret", "", "write the whole path"},
 		{"no program", "command: ", "", "names no program"},
 		{"no program in quotes", "command:'' s3cret", "", "names no program"},

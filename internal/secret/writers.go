@@ -11,11 +11,11 @@ import (
 )
 
 // CheckWriters returns an error when users other than root and the one who runs this process can
-// change a file: its mode lets them write, or one of them owns it. It is for files that say what is
-// executed. The error has the command that fixes it, and says of path only "it". On Windows, which
-// has no such modes and owners, there is no error.
-func CheckWriters(path string, info fs.FileInfo) error {
-	if err := CheckMode(path, info); err != nil {
+// change a file: its mode lets them write, or one of them owns it. could is what they could do,
+// such as "log in". The error has the command that fixes it, and says of path only "it". On
+// Windows, which has no such modes and owners, there is no error.
+func CheckWriters(path string, info fs.FileInfo, could string) error {
+	if err := CheckMode(path, info, could); err != nil {
 		return err
 	}
 	uid, ok := owner(info)
@@ -26,9 +26,9 @@ func CheckWriters(path string, info fs.FileInfo) error {
 }
 
 // CheckMode is the part of CheckWriters about the mode.
-func CheckMode(path string, info fs.FileInfo) error {
+func CheckMode(path string, info fs.FileInfo, could string) error {
 	if _, ok := owner(info); ok && info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("other users can write it (mode %04o); run: chmod go-w %s", info.Mode().Perm(), text.Arg(path))
+		return fmt.Errorf("other users can write it (mode %04o), and so could %s. To fix it: chmod go-w %s", info.Mode().Perm(), could, text.Arg(path))
 	}
 	return nil
 }
@@ -37,7 +37,8 @@ func checkOwner(path string, uid, me int) error {
 	if uid == 0 || uid == me {
 		return nil
 	}
-	return fmt.Errorf("it belongs to the user %s, and not to %s, who runs postrider; %s", userName(uid), userName(me), fixAccess(text.Arg(path), uid, me))
+	return fmt.Errorf("it belongs to %s, but %s runs postrider. Run it as %[1]s (sudo -u %[1]s postrider ...), or: chown %[2]s %s",
+		userName(uid), userName(me), text.Arg(path))
 }
 
 // userName is the number of a user without a name.

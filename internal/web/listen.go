@@ -50,7 +50,7 @@ func (c *certificate) read() error {
 		if file == c.certFile {
 			changed = found.ModTime()
 		}
-		if others := secret.CheckWriters(file, found); others != nil {
+		if others := secret.CheckWriters(file, found, "replace it"); others != nil {
 			return fmt.Errorf("%s is not used: %w", file, others)
 		}
 	}

@@ -41,8 +41,8 @@ func (u *users) refresh() {
 		err = fmt.Errorf("there is no file %s; make it with `htpasswd -B -c %[1]s NAME`", u.path)
 	}
 	if err == nil {
-		if others := secret.CheckWriters(u.path, info); others != nil {
-			err = fmt.Errorf("%s is not used, because whoever can write it can log in: %w", u.path, others)
+		if others := secret.CheckWriters(u.path, info, "log in"); others != nil {
+			err = fmt.Errorf("%s is not used: %w", u.path, others)
 		}
 	}
 	if err == nil && info.ModTime().Equal(u.time) && info.Size() == u.size {
