@@ -163,7 +163,7 @@ func TestWatchRestarts(t *testing.T) {
 	w.says("the server cannot be reached")
 	w.proxy.Refuse(t, false)
 	w.came(10)
-	w.says("works again after")
+	w.says("works again")
 	w.end(w.p, 0)
 	if n := strings.Count(w.p.stderr.String(), "the server cannot be reached"); n != 1 {
 		t.Errorf("it is said %d times that the server cannot be reached, want once", n)

@@ -3,6 +3,7 @@ package said
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"postrider/internal/pass"
 	"postrider/internal/text"
@@ -80,6 +81,9 @@ func about(c Change, began, lasts, ended, why string) Line {
 		return Line{Failure: began, Error: why}
 	case Lasts:
 		return Line{Failure: lasts + " after " + text.Lasted(c.Lasted), Error: why}
+	}
+	if c.Lasted < time.Second {
+		return Line{Good: ended}
 	}
 	return Line{Good: ended + " after " + text.Lasted(c.Lasted)}
 }
