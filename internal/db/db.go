@@ -1,33 +1,23 @@
-// Package db opens postrider's database, keeps its schema current and retries its
-// transactions.
+// Package db opens postrider's database, keeps its schema current and retries its transactions.
 //
-// One code path serves SQLite, MySQL, MariaDB and Galera. What would make them behave differently
-// (time zone, isolation, strictness, limits of statements, packet size, timeouts, wsrep_sync_wait)
-// is set here, whatever the user's DSN says.
-//
+// One code path serves SQLite, MySQL, MariaDB and Galera: what would make them behave differently
+// (time zone, isolation, limits, timeouts, wsrep_sync_wait) is set here, whatever the DSN says.
 // Open refuses a schema that this binary does not know (*SchemaError) and a database that does not
-// answer; both errors name the fix and never a password. SQLite migrates itself in Open, MySQL is
-// migrated only by Migrate, because other hosts may still run an older binary.
+// answer; both errors name the fix and never a password. SQLite migrates itself in Open, MySQL only
+// in Migrate, because other hosts may still run an older binary.
 //
 // Tx and View run their function again from the start after a deadlock, a lock timeout, a busy file
-// or a lost connection. If the connection is lost in COMMIT, it is unknown whether the commit
-// succeeded, and the function runs again, too. So a function given to Tx looks up the keys that it
-// writes, and its only effect outside the transaction is to assign its results.
+// or a lost connection, even if it is unknown whether the COMMIT succeeded. So a function given to
+// Tx looks up the keys that it writes, and has no other effect outside than to assign its results.
+// While the database is unavailable, all transactions of a DB share one minute of waiting
+// (outage.go); then each fails at once (*UnavailableError) until the database is back. While it can
+// only be read, that holds for writing alone, and View goes on.
 //
-// While the database is unavailable, all transactions of a DB share one minute of waiting: the
-// first failure starts the clock, and a success stops it. After that minute every transaction fails
-// at once (*UnavailableError) until a probe, at most one a second, finds the database back.
-// StopWaiting ends the waiting early. Neither interrupts a statement that is running. The same
-// holds for writing alone while a server is read-only, or another program has the SQLite file
-// locked: then View goes on.
-//
-// On Galera, SELECT ... FOR UPDATE locks a row on one node only. Other nodes conflict only with
-// rows that a transaction changes, so an operation that must be exclusive changes a row.
-//
-// On MySQL the rows affected by an UPDATE are the rows matched, changed or not (clientFoundRows).
-// Inside Tx or View use only the handle given. SQLite has one connection for Tx and one for View,
-// so that readers do not block writers: Tx inside Tx deadlocks, and View inside Tx does not see
-// what that transaction wrote.
+// On Galera, SELECT ... FOR UPDATE locks a row on one node only, so an operation that must be
+// exclusive changes a row. On MySQL the rows affected by an UPDATE are the rows matched, changed or
+// not. Inside Tx or View use only the handle given. SQLite has one connection for Tx and one for
+// View, so that readers do not block writers: Tx inside Tx deadlocks, and View inside Tx does not
+// see what that transaction wrote.
 package db
 
 import (

@@ -3,9 +3,8 @@
 // A Composer makes a Content from a message (compose.go). It is the same in every attempt and is
 // never held in memory. Sending takes two calls. Begin names the sender and the recipients; the
 // caller records that the recipients in Accepted may get the message; Send transmits the content. A
-// deferred Reset aborts a transaction that was not sent. The transaction has a connection of its
-// own until Send or Reset. Rest has the recipients that need another transaction: beyond the first
-// hundred, beyond what the relay took in this one, or beyond what the quota granted.
+// deferred Reset aborts a transaction that was not sent. Rest has the recipients that need another
+// transaction.
 //
 // Every failure is attributed to one of these (the table is in classify.go):
 //   - a recipient: only this recipient is Refused or Deferred
@@ -16,11 +15,8 @@
 // final dot, Refused that the reason is final, Unknown that the final dot went out and no reply
 // came (RFC 1047). If the connection ends after the first RCPT, the message is Deferred, too, so
 // that no message stops all others for ever. Credentials go out unencrypted only on loopback, or
-// with AllowPlaintext.
-//
-// MAIL, its RCPTs and DATA go out together where the relay offers PIPELINING (pipeline.go). Begin
-// starts again on a new connection when a pooled one proves closed, and without PIPELINING when the
-// relay mishandles it. Nothing else is retried here.
+// with AllowPlaintext. Begin starts again on a new connection when a pooled one proves closed, and
+// without PIPELINING when the relay mishandles it. Nothing else is retried here.
 package forward
 
 import (

@@ -41,7 +41,8 @@ func (t *Transaction) Accepted() []string {
 // Outcomes has one entry for each recipient that is decided about. Nothing went out to the others.
 func (t *Transaction) Outcomes() []Outcome { return slices.Clone(t.outcomes) }
 
-// Rest are the recipients that this transaction leaves to the next: Begin again for them.
+// Rest are the recipients that this transaction leaves to the next, because there are more than a
+// hundred, or than the relay took in this one, or than the quota granted: Begin again for them.
 func (t *Transaction) Rest() []string { return names(slices.Concat(t.again, t.rest)) }
 
 // Content is what Send sends: the content that Begin was given, or what goes out instead to a relay

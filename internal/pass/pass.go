@@ -3,25 +3,20 @@
 // A scanner, under the scan lease of an inbox, lists the UIDs above each folder's cursor, decides
 // who gets each message, and registers a page and moves the cursor in one transaction. A deliverer
 // claims tasks that are due, whichever process registered them, and sends them. If another run
-// holds the scan lease, only the deliverer works.
-//
-// The two communicate only through the database. They share one IMAP session and a prefetch cache.
-// The cache only saves work: a second download, and the claim of a task that was just registered.
+// holds the scan lease, only the deliverer works. The two communicate only through the database.
+// They share one IMAP session, and a prefetch cache that only saves work.
 //
 // A failure stops only what it concerns. If a message cannot be fetched, decided, composed or
 // signed, an attempt of its task counts, and the messages behind it go on. An inbox that cannot be
-// read is an error in its row of the report. If two inboxes in a row cannot reach their IMAP
-// server, this pass skips the other inboxes of that server; they get the same error. If the relay
-// fails, forwarding stops for this pass: claimed tasks are released, and their attempts do not
-// count. If a limit of the provider is used up, the same happens until the limit allows more. If
-// the database fails, the inbox's deliverer stops. When the context ends, messages in flight are
-// finished, and the rest is released.
+// read is an error in its row of the report; after two in a row that cannot reach their server, the
+// others of that server are skipped with the same error. If the relay fails, forwarding stops for
+// this pass, and at a limit of the provider until that allows more: claimed tasks are released, and
+// their attempts do not count. If the database fails, the inbox's deliverer stops. When the
+// context ends, messages in flight are finished, and the rest is released. A pass that was not
+// interrupted deletes at its end what Retention does not keep, and ends what workers that died left
+// behind in disabled inboxes.
 //
-// A pass that was not interrupted deletes at its end what Retention does not keep, and ends what
-// workers that died left behind in disabled inboxes.
-//
-// A pass is one visit of each inbox, with a deliverer that ends when nothing is due. A process that
-// stays up (Stay, and package watch) holds its inboxes: it visits them again and again over the
+// A process that stays up (Stay, and package watch) visits its inboxes again and again over the
 // same session, and has their deliverers started when there may be something to claim.
 package pass
 

@@ -2,28 +2,22 @@
 //
 // A table of rules is compiled once and asked for each message. Rules are tried in order. The first
 // that matches decides, unless it has continue: then its recipients are collected and the next rule
-// is tried. All keys of a match have to hold, and a list means any of its entries. A match without
-// keys holds for every message. A condition on something that cannot be read is undecided: neither
-// it nor its negation holds.
+// is tried. All keys of a match have to hold, and a list means any of its entries; without keys it
+// holds for every message. A condition on something that cannot be read, or not decoded within
+// maxTime and the limits of package message, is undecided: neither it nor its negation holds.
 //
 // Addresses, inboxes, labels and folders are compared with globs (* any text, ? one character) that
-// cover all of the text. Other texts are searched for a substring, or for a regular expression in
-// slashes (RE2). Comparing ignores case, width and composition; an internationalised domain equals
-// its xn-- form. What the named groups of a regular expression capture can stand in recipients, the
-// priority and a note. A rule that captures something that makes no address is not used, and the
-// next one is tried.
+// cover all of the text; other texts are searched for a substring, or a regular expression in
+// slashes (RE2). Case, width and composition do not count, and an internationalised domain equals
+// its xn-- form. What named groups capture can stand in recipients, the priority and a note; a rule
+// whose capture makes no address is not used, and the next one is tried. With to_contacts a rule
+// adds the contacts that the message mentions; the decision says who of them has no address. The
+// inbox's own address is left out, unless a rule says otherwise (own.go).
 //
-// The inbox's own address is left out of the recipients, unless a rule says otherwise (own.go).
-//
-// With to_contacts a rule adds the contacts that the message mentions. A contact without an email
-// address adds no recipient, and the decision says so.
-//
-// The content is decoded once for each decision, if a rule needs it, and within the limits of
-// package message and of maxTime: a condition on what cannot be decoded in that time is undecided.
-// When the caller's context ends, the decision is not complete, and the caller must not use it.
-// Times are those of the arrival (view.go), so that a later decision is the same.
-// Decide and Explain are one evaluation. The package knows neither IMAP, SMTP, the database nor the
-// configuration file.
+// Decide and Explain are one evaluation, and decode the content once, if a rule needs it. When the
+// caller's context ends, the decision is incomplete and must not be used. Times are those of the
+// arrival (view.go), so that a later decision is the same. The package knows neither IMAP, SMTP,
+// the database nor the configuration file.
 package route
 
 import (

@@ -3,15 +3,13 @@
 //
 // An inbox is visited when its server reports something, when nothing was reported for
 // Setup.Patience, and after its connection was lost, but at most four times a second. As in a pass,
-// a visit needs the scan lease. If another run holds the lease, that run scans and this process
-// only delivers; it visits the inbox again soon, to take over when the other run ends. Tasks are
-// delivered when they are due, whichever process registered them.
+// a visit needs the scan lease; if another run holds it, this process only delivers, and visits the
+// inbox again soon, to take over. Tasks are delivered when due, whichever process registered them.
 //
 // A failure stops only what it concerns. An inbox that cannot be read is tried again after a pause
 // that grows, is never shorter than the server asks for, and is random, so that inboxes do not
 // retry together. If the database or the relay fails, the process stays up and tries again. A
-// failure of the database is logged when it begins and when it ends. All other failures go to
-// Setup.Say.
+// failure of the database is logged when it begins and when it ends; all others go to Setup.Say.
 //
 // The configuration is read again when its file or the directory changes, and on Reload. While it
 // has errors, the previous one stays in force; that is logged when it begins and when it ends.

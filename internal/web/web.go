@@ -3,13 +3,12 @@
 //
 // It shows and stores no message content, only subjects, senders, recipients and the relay's words.
 // It has no rules of its own: what it shows comes from package status and the queue, and it changes
-// only what the commands change, in the same transactions. Only an operator can change something.
-// The same transaction records in the audit trail who changed it, and why. A process that is killed
-// before the commit has changed nothing.
+// only what the commands change, in the same transactions. Only an operator can change something;
+// the same transaction records in the audit trail who did, and why. A process that is killed before
+// the commit has changed nothing.
 //
-// An audit runs in the background, at most one for each inbox, and ends with Close. It is the same
-// audit as that of the command; the page starts it, and shows the result that it stores. One
-// message at a time is fetched to be explained.
+// An audit is that of the command. It runs in the background, at most one for each inbox, and ends
+// with Close; its result is stored. One message at a time is fetched to be explained.
 //
 // Everything that others wrote is escaped, and made one printable line. The pages work without
 // JavaScript and have no inline script; the Content-Security-Policy allows only our script file.
