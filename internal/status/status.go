@@ -132,7 +132,7 @@ func (s Sources) Read(ctx context.Context) (Report, error) {
 		in.Late = s.late(box, f, in.Numbers)
 		in.ID, in.Labels, in.FailingSince = box.ID, box.Labels, text.UTC(box.FailingSince)
 		in.measured(measured)
-		if box.Security == inbox.None {
+		if box.Security == inbox.None || !box.Active {
 			in.CertificateUntil = nil
 		}
 		if limit != nil && in.Due > 0 {

@@ -66,15 +66,16 @@ func TestMeasured(t *testing.T) {
 	yes, until := true, time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	failing := inbox.Inbox{ID: 7, Address: "desk@firm.example", Active: true, LastError: "refused", FailingSince: &until, Labels: inbox.Labels{"tenant": "acme"}}
 	plain := inbox.Inbox{ID: 8, Address: "plain@firm.example", Active: true, Security: inbox.None}
+	disabled := inbox.Inbox{ID: 9, Address: "old@firm.example"}
 	sources := Sources{
-		Inboxes: fixed{failing, plain}, Queue: nothing{}, Quota: limits.New(nil, limits.Config{}),
+		Inboxes: fixed{failing, plain, disabled}, Queue: nothing{}, Quota: limits.New(nil, limits.Config{}),
 		Notices: func(context.Context) ([]notify.Waiting, error) { return nil, nil },
 		Logins:  func(context.Context) (map[int64]string, error) { return nil, nil },
 		Events:  noEvents,
 		Measures: func(context.Context) (measure.Numbers, error) {
 			return measure.Numbers{
 				Deliveries: map[int64][]measure.Deliveries{7: {{Result: "delivered", Reply: "2xx", Count: 3}}}, LeasesLost: map[int64]int{7: 2},
-				Certificates: map[int64]time.Time{0: until, 7: until, 8: until}, RelayUp: &yes, LastPassAt: &until,
+				Certificates: map[int64]time.Time{0: until, 7: until, 8: until, 9: until}, RelayUp: &yes, LastPassAt: &until,
 			}, nil
 		},
 	}
@@ -90,8 +91,10 @@ func TestMeasured(t *testing.T) {
 	if up := in.Up(); up == nil || *up {
 		t.Errorf("Up is %v, want false: its last scan failed", up)
 	}
-	if r.Inboxes[1].CertificateUntil != nil || r.Inboxes[1].Up() != nil {
-		t.Errorf("an inbox without TLS that was never scanned has a certificate or is up: %+v", r.Inboxes[1])
+	for _, in := range r.Inboxes[1:] {
+		if in.CertificateUntil != nil || in.Up() != nil {
+			t.Errorf("%s, without TLS or disabled, has a certificate or is up: %+v", in.Email, in)
+		}
 	}
 }
 
