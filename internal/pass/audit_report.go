@@ -108,7 +108,8 @@ type FolderAudit struct {
 	Missing    []MissingMessage `json:"missing"`
 
 	// Of all tasks of the folder, on the server or not, as reports say: how many bounced for a
-	// recipient, and how many were confirmed for all who did not bounce.
+	// recipient, and how many were confirmed (IsConfirmed) for all that the relay accepted and that
+	// did not bounce.
 	Bounced   int `json:"bounced,omitempty"`
 	Confirmed int `json:"confirmed,omitempty"`
 

@@ -158,22 +158,24 @@ func TestAuditSaysWhatBecame(t *testing.T) {
 	r.add(inbox.StartAll)
 	r.put("INBOX", letter("team 1"), letter("team 2"), letter("team 3"))
 	r.run()
-	report := func(uid uint32, to string, status tasks.ArrivalStatus) {
+	report := func(uid uint32, to string, a tasks.Arrival) {
 		t.Helper()
 		for _, task := range r.tasks() {
 			if task.UID == uid {
-				changed, err := r.queue.Arrived(t.Context(), "reports", task.ID, to, tasks.Arrival{Status: status})
+				changed, err := r.queue.Arrived(t.Context(), "reports", task.ID, to, a)
 				if check(t, err); !changed {
-					t.Fatalf("%s of UID %d for %s changed nothing", status, uid, to)
+					t.Fatalf("%s of UID %d for %s changed nothing", a.Status, uid, to)
 				}
 			}
 		}
 	}
-	report(1, "team@firm.example", tasks.Bounced)
-	report(1, "boss@firm.example", tasks.Confirmed)
-	report(2, "boss@firm.example", tasks.Confirmed)
-	report(3, "team@firm.example", tasks.Confirmed)
-	report(3, "boss@firm.example", tasks.Confirmed)
+	confirmed := tasks.Arrival{Status: tasks.Confirmed}
+	report(1, "team@firm.example", tasks.Arrival{Status: tasks.Bounced})
+	report(1, "boss@firm.example", confirmed)
+	report(2, "team@firm.example", tasks.Arrival{Status: tasks.Confirmed, Target: "member@firm.example"})
+	report(2, "boss@firm.example", confirmed)
+	report(3, "team@firm.example", confirmed)
+	report(3, "boss@firm.example", tasks.Arrival{Status: tasks.Complained})
 	check(t, r.imap.Expunge(address, "INBOX", 3))
 	found, lines := r.audit(AuditOptions{})
 	f := found.Folders[0]

@@ -171,9 +171,10 @@ func lasted(d time.Duration) string {
 func (d Delivery) HasBounced() bool { return d.Arrival != nil && d.Arrival.Status == Bounced }
 
 // IsConfirmed reports whether the recipient's server confirmed that the message is in the mailbox.
-// A complaint confirms it, too.
+// A complaint confirms it, too. A report about a member of an alias does not.
 func (d Delivery) IsConfirmed() bool {
-	return d.Arrival != nil && (d.Arrival.Status == Confirmed || d.Arrival.Status == Complained)
+	a := d.Arrival
+	return a != nil && a.Target == "" && (a.Status == Confirmed || a.Status == Complained)
 }
 
 // HasBounced reports whether a delivery of the task has bounced.
