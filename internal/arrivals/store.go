@@ -18,9 +18,11 @@ const (
 	sqlNoted = `SELECT id, recipient, since, bounces, why, suspended, COALESCE(resumed_at, 0) FROM suspended_recipients ORDER BY recipient`
 
 	// By the unique recipient.
-	sqlNote    = `INSERT INTO suspended_recipients (recipient, since, bounces, why, suspended) VALUES (?, ?, ?, ?, ?)`
-	sqlSuspend = `UPDATE suspended_recipients SET since = ?, bounces = ?, why = ?, suspended = ?, resumed_at = NULL WHERE recipient = ?`
-	sqlResume  = `UPDATE suspended_recipients SET suspended = 0, resumed_at = ? WHERE recipient = ? AND resumed_at IS NULL`
+	sqlNote      = `INSERT INTO suspended_recipients (recipient, since, bounces, why, suspended) VALUES (?, ?, ?, ?, ?)`
+	sqlNoteAgain = `UPDATE suspended_recipients SET since = ?, bounces = ?, why = ?, suspended = ?, resumed_at = NULL WHERE recipient = ?`
+	sqlResume    = `UPDATE suspended_recipients SET suspended = 0, resumed_at = ? WHERE recipient = ? AND resumed_at IS NULL`
+
+	sqlSuspend = `UPDATE suspended_recipients SET suspended = ? WHERE id = ? AND resumed_at IS NULL`
 	sqlForget  = `DELETE FROM suspended_recipients WHERE id = ?`
 
 	// By monitored_emails_arrivals_status (status, reported_at, recipient), backwards.
@@ -92,7 +94,7 @@ func (s *Store) note(ctx context.Context, recipient string, bounces bounced, sus
 			return err
 		}
 		if old != nil {
-			err = db.Run(tx, sqlSuspend, now.UnixMicro(), bounces.times, why, suspend, recipient)
+			err = db.Run(tx, sqlNoteAgain, now.UnixMicro(), bounces.times, why, suspend, recipient)
 		} else {
 			err = db.Run(tx, sqlNote, recipient, now.UnixMicro(), bounces.times, why, suspend)
 		}
@@ -118,6 +120,17 @@ func lastBounce(tx *gorm.DB, recipient string, as []string) (string, error) {
 		return "", err
 	}
 	return db.Cut(rows[0].Line(recipient), maxWhy), nil
+}
+
+// suspend suspends a noted recipient, or ends its suspension, unless an operator has resumed it.
+func (s *Store) suspend(ctx context.Context, n Noted, suspend bool) error {
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
+		return db.Run(tx, sqlSuspend, suspend, n.ID)
+	})
+	if err != nil {
+		return fmt.Errorf("record whether %s is suspended: %w", n.Recipient, err)
+	}
+	return nil
 }
 
 // forget deletes the row of a recipient.

@@ -32,8 +32,11 @@ func (b *Book) Review(ctx context.Context) error {
 			}
 		}
 		switch {
-		case again && (n.Resumed != nil || n.Suspended != b.cfg.Suspend):
+		case again && n.Resumed != nil:
 			err = b.note(ctx, n.Recipient, count, n)
+		case again && n.Suspended != b.cfg.Suspend:
+			err = b.store.suspend(ctx, *n, b.cfg.Suspend)
+			b.suspended.forget()
 		case n.Resumed != nil && now.Sub(*n.Resumed) > b.cfg.Within, n.Resumed == nil && !again && (!n.Suspended || !b.cfg.Suspend):
 			err = b.store.forget(ctx, *n)
 		}

@@ -228,6 +228,29 @@ func TestSuspendOff(t *testing.T) {
 	}
 }
 
+// TestSuspendChanged: with another value of suspend a recipient stays noted as it was, so that it
+// is not reported again, and what bounced before it was resumed does not count.
+func TestSuspendChanged(t *testing.T) {
+	r := newReviewed(t, true)
+	r.bounce(3)
+	r.review()
+	if _, err := r.store.Resume(t.Context(), "gone@other.example"); err != nil {
+		t.Fatal(err)
+	}
+	r.bounce(3)
+	want := r.review()[0]
+	if !want.Suspended || want.Bounces != 3 {
+		t.Fatalf("after three more bounces it is %+v, want it suspended, for three", want)
+	}
+	for _, suspend := range []bool{false, true} {
+		r.now = r.now.Add(time.Hour)
+		r.cfg.Suspend, want.Suspended = suspend, suspend
+		if all := r.review(); len(all) != 1 || all[0] != want || (r.why("gone@other.example") != "") != suspend {
+			t.Errorf("with suspend %v %+v are noted, want %+v alone", suspend, all, want)
+		}
+	}
+}
+
 // TestSuspendedElsewhere: what another process suspends is noticed within a minute.
 func TestSuspendedElsewhere(t *testing.T) {
 	r := newReviewed(t, true)
