@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestBouncesRepeat: a recipient that bounces again and again is named in one notice, and gets
+// TestBouncesRepeat: a recipient that bounces repeatedly is named in one notice, and gets
 // nothing more until an operator resumes it. What bounced before that does not count.
 func TestBouncesRepeat(t *testing.T) {
 	onEach(t, all, func(t *testing.T, w *world) {

@@ -72,7 +72,7 @@ func (d Digest) subject() string {
 	add(d.Counts.Bounced, "message bounced", "messages bounced")
 	add(d.Counts.InboxUnreachable, "inbox is unreachable", "inboxes are unreachable")
 	add(d.Counts.NeedsLogin, "inbox needs a login", "inboxes need a login")
-	add(d.Counts.RecipientBounces, "recipient bounces again and again", "recipients bounce again and again")
+	add(d.Counts.RecipientBounces, "recipient bounces repeatedly", "recipients bounce repeatedly")
 	add(d.Counts.InboxReachable, "inbox is reachable again", "inboxes are reachable again")
 	return "postrider: " + strings.Join(parts, ", ")
 }

@@ -1,5 +1,5 @@
 // Package notify sends failure notices to the operator: about dead, uncertain and bounced messages,
-// about inboxes that cannot be scanned, and about recipients whose mail bounces again and again. A
+// about inboxes that cannot be scanned, and about recipients whose mail bounces repeatedly. A
 // notice is a digest. It goes out by mail, and to a program (the hook).
 //
 // Each address and the hook is a channel. The database records for each channel what was reported,
@@ -36,7 +36,7 @@ const (
 	Unreachable Kind = "inbox_unreachable"
 	NeedsLogin  Kind = "needs_login" // a person has to log in to an inbox (OAuth2)
 
-	RecipientBounces Kind = "recipient_bounces" // mail to a recipient bounces again and again
+	RecipientBounces Kind = "recipient_bounces" // mail to a recipient bounces repeatedly
 )
 
 // Kinds returns all kinds.

@@ -11,7 +11,7 @@ import (
 // maxRecipients is how many recipients a digest lists; the rest is counted.
 const maxRecipients = 50
 
-// Repeated is a recipient whose mail bounces again and again.
+// Repeated is a recipient whose mail bounces repeatedly.
 type Repeated struct {
 	ID        int64
 	Recipient string
@@ -40,7 +40,7 @@ func (n *News) addRepeated(r repeatedRow) {
 	}
 }
 
-// Recipient is a recipient whose mail bounces again and again.
+// Recipient is a recipient whose mail bounces repeatedly.
 type Recipient struct {
 	Recipient  string    `json:"recipient"`
 	Since      time.Time `json:"since"`

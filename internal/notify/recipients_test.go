@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// TestRecipients: a recipient whose mail bounces again and again is reported once, and again when
+// TestRecipients: a recipient whose mail bounces repeatedly is reported once, and again when
 // that is found again. One that was resumed is not.
 func TestRecipients(t *testing.T) {
-	const oneBounces = "postrider: 1 recipient bounces again and again"
+	const oneBounces = "postrider: 1 recipient bounces repeatedly"
 	onEach(t, func(t *testing.T, b *bench) {
 		b.exec(`INSERT INTO suspended_recipients (recipient, since, bounces, why, suspended, resumed_at)
 VALUES ('o''brien@other.example', 1700000000000001, 5, '550 5.1.1 no such user', 1, NULL), ('back@other.example', 1700000000000001, 5, '550 no', 0, 1700000000000002)`)

@@ -310,7 +310,7 @@ CREATE TABLE IF NOT EXISTS monitored_destinations (
     last_error TEXT        NOT NULL  -- empty when the last try did not fail
 ) ENGINE = InnoDB DEFAULT CHARSET = utf8mb4;
 
--- Recipients whose mail bounced for good again and again. Times are microseconds since 1970 by the database's clock.
+-- Recipients whose mail bounced for good repeatedly. Times are microseconds since 1970 by the database's clock.
 CREATE TABLE IF NOT EXISTS suspended_recipients (
     id         BIGINT       NOT NULL AUTO_INCREMENT PRIMARY KEY,
     recipient  VARCHAR(320) NOT NULL UNIQUE, -- its domain in ASCII and lower case

@@ -308,7 +308,7 @@ CREATE TABLE monitored_destinations (
     last_error TEXT    NOT NULL  -- empty when the last try did not fail
 );
 
--- Recipients whose mail bounced for good again and again. Times are microseconds since 1970 by the database's clock.
+-- Recipients whose mail bounced for good repeatedly. Times are microseconds since 1970 by the database's clock.
 CREATE TABLE suspended_recipients (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     recipient  TEXT    NOT NULL UNIQUE, -- its domain in ASCII and lower case

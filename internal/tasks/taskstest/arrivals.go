@@ -353,7 +353,7 @@ var notOfMailbox = []tasks.Arrival{
 	{Status: tasks.Bounced, Code: 550, Enhanced: "5.1.1", Reply: "no such user", Target: "member@other.example"},
 }
 
-// testBounces counts who bounced again and again lately.
+// testBounces counts who bounced repeatedly lately.
 func testBounces(s *suite) {
 	p := s.place()
 	bad, better := "bad@"+s.t.Name(), "better@"+s.t.Name()
