@@ -84,7 +84,7 @@ func fromFile(path string, open func() (*os.File, error)) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("secret file %s %w", path, err)
 	}
-	if value == "" {
+	if strings.Trim(value, "\r\n") == "" {
 		return "", fmt.Errorf("the secret file %s has no content; write the secret to it", path)
 	}
 	return value, nil

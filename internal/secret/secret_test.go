@@ -72,6 +72,7 @@ func TestResolve(t *testing.T) {
 		{"file with CRLF", file("b", "from a file\r\n", 0o400), "from a file", ""},
 		{"one newline is cut, spaces stay", file("c", " x \n\n", 0o600), " x \n", ""},
 		{"empty file", file("d", "\n", 0o600), "", "has no content"},
+		{"a file of empty lines", file("lines", "\n\r\n\n", 0o600), "", "has no content"},
 		{"a byte order mark", file("bom", "\ufefffrom a file\r\n", 0o600), "from a file", ""},
 		{"UTF-16", file("utf16", "\xff\xfes\x003\x00", 0o600), "", "utf16 has characters that are NUL, so it looks like UTF-16; save it as UTF-8"},
 		{"no file", "file:" + filepath.Join(dir, "none"), "", "there is no file"},
