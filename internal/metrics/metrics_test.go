@@ -241,6 +241,20 @@ func TestFileThatCannotBeWritten(t *testing.T) {
 	}
 }
 
+// TestCheckFileNames: a directory is refused, and what is wrong is named by its absolute path.
+func TestCheckFileNames(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for path, want := range map[string]string{
+		".":                   dir + " is a directory; name the file in it",
+		"none/postrider.prom": filepath.Join(dir, "none") + " does not exist",
+	} {
+		if err := CheckFile(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("CheckFile returns %v for %s, want %q", err, path, want)
+		}
+	}
+}
+
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -65,7 +65,10 @@ func Handler(read func(ctx context.Context) (status.Report, error), opts Options
 
 // CheckDirectory reports that the directory of the file does not exist.
 func CheckDirectory(path string) error {
-	dir := filepath.Dir(path)
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -81,8 +84,15 @@ func CheckDirectory(path string) error {
 // CheckFile reports why WriteFile could not write the file. It makes a temporary file and removes
 // it.
 func CheckFile(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
 	if err := CheckDirectory(path); err != nil {
 		return err
+	}
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a directory; name the file in it, such as postrider.prom", path)
 	}
 	f, err := createTemp(path)
 	if err != nil {
