@@ -61,17 +61,23 @@ func (f Fate) Is(recipient string) bool {
 }
 
 // Target is the mailbox that the fate is about, if it is another one than the recipient, such as a
-// member of an alias. It is empty if it is the recipient, in any spelling, or under the name that a
-// server of its domain has for it: ann@mx.firm.example, ann@firm.example.test-google-a.com.
+// member of an alias. It is empty if it is the recipient, in any spelling; or the same name in a
+// domain within the recipient's or around it, such as ann@mx.firm.example, or in Google's name for
+// one of these, such as ann@firm.example.test-google-a.com.
 func (f Fate) Target(recipient string) string {
-	wantLocal, wantDomain, _ := strings.Cut(spelled(recipient), "@")
-	local, domain, _ := strings.Cut(spelled(f.Recipient), "@")
-	wantDomain, domain = "."+strings.ToLower(wantDomain)+".", "."+strings.ToLower(domain)+"."
-	within := strings.Contains(domain, wantDomain) || strings.Contains(wantDomain, domain)
+	wantLocal, wantDomain := named(recipient)
+	local, domain := named(f.Recipient)
+	within := strings.HasSuffix(domain, wantDomain) || strings.HasSuffix(wantDomain, domain)
 	if f.Recipient == "" || f.Recipient == recipient || within && strings.EqualFold(local, wantLocal) {
 		return ""
 	}
 	return f.Recipient
+}
+
+// named are the parts of an address: ann and .firm.example.
+func named(s string) (local, domain string) {
+	local, domain, _ = strings.Cut(spelled(s), "@")
+	return local, "." + strings.TrimSuffix(strings.ToLower(domain), ".test-google-a.com")
 }
 
 // spelled is equal for all spellings of an address.

@@ -166,12 +166,12 @@ func TestRead(t *testing.T) {
 
 // TestTarget: a fate is that of the recipient itself in any spelling, and under its server's name.
 func TestTarget(t *testing.T) {
-	for _, own := range []string{"", "ann@firm.example", "ANN@Firm.example", "ann@mx.firm.example", "ann@firm.example.test-google-a.com"} {
+	for _, own := range []string{"", "ann@firm.example", "ANN@Firm.example", "ann@mx.firm.example", "ann@firm.example.test-google-a.com", "ann@mx.firm.example.test-google-a.com"} {
 		if got := (Fate{Recipient: own}).Target("ann@firm.example"); got != "" {
 			t.Errorf("the target of a fate of %q is %q, want none: it is the recipient", own, got)
 		}
 	}
-	for _, other := range []string{"bob@firm.example", "ann@private.example", "ann@otherfirm.example", "ann", "\"ann@firm.example\"@x.example", "an undisclosed address"} {
+	for _, other := range []string{"bob@firm.example", "ann@private.example", "ann@otherfirm.example", "ann@firm.example.evil.example", "ann@x.firm.example.evil.example", "ann", "\"ann@firm.example\"@x.example", "an undisclosed address"} {
 		if got := (Fate{Recipient: other, Original: "ann@firm.example"}).Target("ann@firm.example"); got != other {
 			t.Errorf("the target of a fate of %s is %q, want that address", other, got)
 		}
