@@ -24,7 +24,8 @@ func (a *app) recipientListCommand() *cobra.Command {
 		Short: "List the recipients whose mail bounced too often",
 		Long: `list shows the recipients whose mail bounced at least bounces.suspend_after
 times within bounces.suspend_within, and whether they are suspended. Nothing is
-sent to a suspended recipient: messages for it end dead.
+sent to a suspended recipient: messages for it end dead. It stays in the list
+until recipient resume.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.recipientList(c.Context(), asJSON) },
