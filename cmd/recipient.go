@@ -90,6 +90,10 @@ func (a *app) recipientResume(ctx context.Context, addresses []string) error {
 		}
 	}
 	return a.with(ctx, func(s *services) error {
+		done := "Bounces of %s before now no longer count.\n"
+		if s.cfg.Bounces.Suspend {
+			done = "Mail is sent to %s again.\n"
+		}
 		var unknown []error
 		for _, addr := range addresses {
 			was, err := arrivals.NewStore(s.db).Resume(ctx, addr)
@@ -101,7 +105,7 @@ func (a *app) recipientResume(ctx context.Context, addresses []string) error {
 				continue
 			}
 			s.log.Info("a recipient was resumed", "recipient", addr)
-			a.tell("Mail is sent to %s again.\n", addr)
+			a.tell(done, addr)
 		}
 		return errors.Join(unknown...)
 	})
