@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"postrider/internal/address"
@@ -55,8 +56,8 @@ func bounceInbox(cfg *config.Config, active []inbox.Inbox) error {
 	return fmt.Errorf("there is no active inbox %s, so bounces are not read (bounces.inbox): `postrider inbox add %[2]s`, or `postrider inbox enable %[2]s`", want, text.Arg(want))
 }
 
-// withBounces adds a row for a bounce inbox that was removed or disabled. A run prints it like that
-// of an inbox that cannot be read. There is no failure notice: such an inbox has no scans that
+// withBounces adds a row for a bounce inbox that was removed or disabled, in order of addresses. A
+// run prints it like that of an inbox that cannot be read. There is no failure notice: such an inbox has no scans that
 // fail.
 func (s *services) withBounces(ctx context.Context, rows []pass.InboxReport, active []inbox.Inbox, quiet bool) []pass.InboxReport {
 	err := bounceInbox(s.cfg, active)
@@ -66,7 +67,9 @@ func (s *services) withBounces(ctx context.Context, rows []pass.InboxReport, act
 	if !quiet { // else the printed rows say it
 		s.log.ErrorContext(ctx, "bounces are not read", "inbox", s.cfg.Bounces.Inbox, "error", err)
 	}
-	return append(rows, pass.InboxReport{Email: s.cfg.Bounces.Inbox, Error: text.Error(err)})
+	row := pass.InboxReport{Email: s.cfg.Bounces.Inbox, Error: text.Error(err)}
+	i, _ := slices.BinarySearchFunc(rows, row.Email, func(r pass.InboxReport, email string) int { return strings.Compare(r.Email, email) })
+	return slices.Insert(rows, i, row)
 }
 
 // checkBounces checks that the bounce inbox is active. The checks of the relay and of the inboxes

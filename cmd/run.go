@@ -173,8 +173,7 @@ func (a *app) preview(ctx context.Context, s *services, p *pass.Pass, boxes []in
 	return report, err
 }
 
-// passOver is the pass itself. A bounce inbox that is not read is a fault of a pass over all
-// inboxes.
+// passOver is the pass itself. If the bounce inbox is not read, a pass over all inboxes reports it.
 func (s *services) passOver(ctx context.Context, p *pass.Pass, boxes []inbox.Inbox, opts runOptions) passReport {
 	report := passReport{Report: p.Run(ctx, boxes)}
 	if opts.chosen.Empty() {
