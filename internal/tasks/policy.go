@@ -63,13 +63,25 @@ func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 		res.Reason = gaveUp(t, now) + lines(append(open, failed...))
 	case len(failed) > 0:
 		res.Status = Dead
-		res.Reason = "permanently refused: " + lines(failed)
+		res.Reason = notSent(failed) + lines(failed)
 	case len(ds) > 0 && !Reached(ds):
 		res.Status, res.Skip, res.Reason = Skipped, SkipDuplicate, duplicateOf(ds)
 	default:
 		res.Status = Forwarded
 	}
 	return res
+}
+
+// notSent says who failed the deliveries: the relay by its reply, or postrider, as with a suspended
+// recipient.
+func notSent(failed []Delivery) string {
+	switch refused := filter(failed, func(d Delivery) bool { return d.Code != 0 }); len(refused) {
+	case len(failed):
+		return "permanently refused: "
+	case 0:
+		return "not sent: "
+	}
+	return "refused or not sent: "
 }
 
 // giveUp marks the deliveries that are to be sent as failed, and returns them.

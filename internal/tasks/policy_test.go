@@ -48,6 +48,7 @@ func TestSettle(t *testing.T) {
 	refused := Delivery{Recipient: "refused@x", Status: Failed, Code: 550, Reply: "5.1.1 no such user"}
 	unknown := Delivery{Recipient: "unknown@x", Status: Sending, Reply: "the connection broke"}
 	waits := Delivery{Recipient: "waits@x", Status: Pending, DuplicateOf: 7}
+	suspended := Delivery{Recipient: "suspended@x", Status: Failed, Reply: "suspended since 2026-02-01"}
 	copied := Delivery{Recipient: "copied@x", Status: Duplicated, DuplicateOf: 8}
 	const young, old = time.Hour, 97 * time.Hour
 	for _, c := range []struct {
@@ -86,6 +87,8 @@ func TestSettle(t *testing.T) {
 		{"one waits, unknown, hold", []Delivery{unknown, waits}, true, 5, old, Uncertain, []string{"unknown@x"}, 0, []DeliveryStatus{Sending, Pending}},
 		{"all duplicates", []Delivery{copied, copied}, false, 1, young, Skipped, []string{"duplicate: the same message is task 8"}, 0, nil},
 		{"duplicate and accepted", []Delivery{copied, got}, false, 1, young, Forwarded, nil, 0, nil},
+		{"suspended", []Delivery{got, suspended}, false, 1, young, Dead, []string{"not sent: suspended@x: suspended since"}, 0, nil},
+		{"suspended and refused", []Delivery{suspended, refused}, false, 1, young, Dead, []string{"refused or not sent: suspended@x", "refused@x"}, 0, nil},
 		{"duplicate and refused", []Delivery{copied, refused}, false, 1, young, Dead, []string{"permanently refused: refused@x"}, 0, nil},
 		{"duplicate, and waits", []Delivery{copied, waits}, false, 1, young, Received, []string{"waits: the same message is task 7"}, 0, nil},
 		{"not tried yet", []Delivery{{Recipient: "a@x", Status: Pending}}, false, 1, young, Error, []string{"a@x"}, time.Minute, nil},
