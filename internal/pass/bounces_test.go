@@ -179,7 +179,7 @@ func TestSuspendedInADryRun(t *testing.T) {
 		t.Errorf("of a new message it shows %q, want %q", got, want)
 	}
 	f.suspended["kept@x.example"] = "so is this"
-	if got, want := preview(), "[] would be forwarded to nobody by route all; nothing would be sent to gone@x.example: it is suspended; nothing would be sent to kept@x.example: so is this\n"; got != want {
+	if got, want := preview(), "[] would end dead: all recipients of route all are suspended; nothing would be sent to gone@x.example: it is suspended; nothing would be sent to kept@x.example: so is this\n"; got != want {
 		t.Errorf("while both are suspended it shows %q, want %q", got, want)
 	}
 	f.fails = errors.New("the database is away")

@@ -1,7 +1,6 @@
 package pass
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -82,8 +81,11 @@ func registering(t tasks.Task, d *tasks.Decision) string {
 	if t.Form.Mode == string(forward.Notice) {
 		what = "a notice would be sent"
 	}
-	to := cmp.Or(strings.Join(recipientsToDo(t.Deliveries), ", "), "nobody")
-	what = fmt.Sprintf("%s to %s by route %s", what, to, d.Route)
+	to := recipientsToDo(t.Deliveries)
+	what = fmt.Sprintf("%s to %s by route %s", what, strings.Join(to, ", "), d.Route)
+	if len(to) == 0 {
+		what = fmt.Sprintf("would end dead: all recipients of route %s are suspended", d.Route)
+	}
 	for _, n := range d.Notes {
 		what += " (" + text.Line(n.Detail) + ")"
 	}
