@@ -59,7 +59,7 @@ func trialSummary(t pass.Trial) []string {
 	}
 	out := []string{
 		"message", fmt.Sprintf("%s%q, %s", from, text.Cut(t.Subject, 60), humanize.IBytes(uint64(t.Size))),
-		"in", where, "fate", trialFate(t), "reason", t.Reason,
+		"in", where, "result", trialResult(t), "reason", t.Reason,
 	}
 	if t.Status == tasks.Forwarded {
 		out = append(out, "route", t.Route, "to", strings.Join(t.Recipients, ", "), "sender", "<"+t.EnvelopeFrom+">",
@@ -71,7 +71,7 @@ func trialSummary(t pass.Trial) []string {
 	return out
 }
 
-func trialFate(t pass.Trial) string {
+func trialResult(t pass.Trial) string {
 	switch t.Status {
 	case tasks.Forwarded:
 		return "would be forwarded"
