@@ -29,7 +29,7 @@ func (a *app) statusCommand() *cobra.Command {
 	var opts statusOptions
 	c := &cobra.Command{
 		Use:   "status [--inbox ADDR]... [--label L]... [--all|--failing]",
-		Short: "Show where each inbox stands: backlog, states, last scan",
+		Short: "Show the state of each inbox: backlog, states, last scan",
 		Long: `status shows what is known of each inbox, without connecting to it. The backlog
 is the number of unfinished tasks. Due tasks are those of the backlog that the
 next run claims; the others wait for a retry or for smtp.limits, or are in

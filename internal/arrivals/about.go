@@ -52,7 +52,7 @@ func (b *Book) byToken(ctx context.Context, r bounce.Report) ([]statement, strin
 	}
 	d := t.Deliveries[i]
 	if !tasks.Reached(t.Deliveries[i : i+1]) {
-		return nil, fmt.Sprintf("task %d: the delivery to %s, which it is about, is %s by now", t.ID, d.Recipient, d.Status), nil
+		return nil, fmt.Sprintf("task %d: the delivery to %s is now %s; the report is not used", t.ID, d.Recipient, d.Status), nil
 	}
 	fates := r.Fates
 	others := func(f bounce.Fate) bool { return !ref.Is(f.Original) && !ref.Is(f.Recipient) }

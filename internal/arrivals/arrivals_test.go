@@ -170,7 +170,7 @@ func TestReadByToken(t *testing.T) {
 		{"no token, but the Message-ID fits", reported("bounces@firm.example", goneFailed), nil, "it was not sent to one of our reverse-paths"},
 		{"a purged task", reported(to(99), goneFailed), nil, "task 99, which it is about, is no longer in the registry"},
 		{"another recipient", reported(ours.ReversePath(7, "other@other.example"), goneFailed), nil, "is no longer a recipient of task 7"},
-		{"not sent yet", reported(ours.ReversePath(7, "later@other.example"), strings.ReplaceAll(goneFailed, "gone@", "later@")), nil, "the delivery to later@other.example, which it is about, is pending by now"},
+		{"not sent yet", reported(ours.ReversePath(7, "later@other.example"), strings.ReplaceAll(goneFailed, "gone@", "later@")), nil, "the delivery to later@other.example is now pending; the report is not used"},
 		{"an absence note", absent, nil, "report: an automatic answer"},
 		{"a letter", letter, nil, ""},
 	} {

@@ -1,4 +1,4 @@
-// Package status gathers what to know about the whole: where each inbox stands, what passes
+// Package status gathers what to know about the whole: the state of each inbox, what passes
 // measured, the alerts, the notices that wait, and the relay provider's limit that is used up. The
 // command line, the metrics and the status page all show what it says.
 //
@@ -77,7 +77,7 @@ type Report struct {
 	PassSeconds     measure.Histogram `json:"-"`
 }
 
-// Inbox is where one inbox stands.
+// Inbox is the state of one inbox.
 type Inbox struct {
 	ID              int64                `json:"-"`
 	Email           string               `json:"email"`
@@ -241,7 +241,7 @@ func (s Sources) each(ctx context.Context, left *int, each func(inbox.Inbox, hea
 	return nil
 }
 
-// Of is where an inbox stands, by the facts.
+// Of returns the state of an inbox.
 func Of(f health.Facts) Inbox {
 	n := health.Count(f)
 	in := Inbox{
