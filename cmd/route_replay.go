@@ -35,13 +35,13 @@ before. It sends nothing and changes nothing, neither in the database nor on
 a server. It fetches a message, its header first, only when a route asks for
 what the registry does not have.
 
-It compares only what routes decide. Duplicates, loops, messages that are too
-large, those that an operator skipped, and those that no run has decided yet are
-counted apart. If a route needs a message that can no longer be read, because it
-is gone from the server or the UIDVALIDITY of its folder has changed, the
-message is counted with the reason. Purged tasks cannot be compared either;
-replay prints an upper limit for their number, because the registry does not
-keep when they were registered.
+It compares only what routes decide. Duplicates, loops, reports of the bounce
+inbox, messages that are too large, those that an operator skipped, and those
+that no run has decided yet are counted apart. If a route needs a message that
+can no longer be read, because it is gone from the server or the UIDVALIDITY of
+its folder has changed, the message is counted with the reason. Purged tasks
+cannot be compared either; replay prints an upper limit for their number,
+because the registry does not keep when they were registered.
 
 The table has the first ` + strconv.Itoa(tableLimit) + `, or as many as --limit says. --json prints all, one
 object a line, and the counts in the last.
@@ -158,7 +158,7 @@ func (o *replayOutput) sum(r pass.ReplayReport) {
 		what string
 	}{
 		{n.Waiting, "Not decided yet: %d; the next run decides, by the current routes.\n"},
-		{n.NotByRoute, "Not decided by a route: %d duplicates, loops, messages that are too large or gone, or that an operator skipped.\n"},
+		{n.NotByRoute, "Not decided by a route: %d duplicates, loops, reports of the bounce inbox, messages that are too large or gone, or that an operator skipped.\n"},
 	} {
 		if line.n > 0 {
 			o.print(line.what, line.n)

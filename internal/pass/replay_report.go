@@ -10,7 +10,7 @@ const (
 	Unchanged   ReplayOutcome = "unchanged"    // the same recipients, or again none
 	Elsewhere   ReplayOutcome = "elsewhere"    // other recipients
 	Waiting     ReplayOutcome = "waiting"      // not sent yet: the next run decides
-	NotByRoute  ReplayOutcome = "not_by_route" // duplicate, loop, too large, or an operator decided
+	NotByRoute  ReplayOutcome = "not_by_route" // duplicate, loop, report, too large, or an operator decided
 	NotCompared ReplayOutcome = "not_compared" // the routes need what cannot be read now, or ever
 
 	Compared ReplayOutcome = "" // it can be compared; the outcome is not known yet
