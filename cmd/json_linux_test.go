@@ -37,21 +37,23 @@ var jsonCases = []struct{ section, args string }{
 	{"contact list", "contact list"},
 	{"recipient list", "recipient list"},
 	{"route test", "route test FOLDER/mail.eml --no-dns"},
+	{"route test", "route test FOLDER/mail.eml --inbox desk@firm.example --no-dns"},
 	{"route test", "route test --task 1 --no-dns"},
 	{"route replay", "route replay"},
 }
 
 // keyed are objects whose keys are data: their paths end with a star.
-var keyed = regexp.MustCompile(`(^|\.)(counts|gone_as|labels)\.[^.]*$`)
+var keyed = regexp.MustCompile(`(^|\.)(counts|gone_as|labels|captured)\.[^.]*$`)
 
-// kinds are the paths in a JSON value, with their types.
+// kinds are the paths in a JSON value, with their types. The conditions of a group have the paths of
+// a condition.
 func kinds(path string, v any, into map[string]map[string]bool) {
 	kind := ""
 	switch v := v.(type) {
 	case map[string]any:
 		kind = "object"
 		for key, value := range v {
-			below := strings.TrimPrefix(path+"."+key, ".")
+			below := strings.TrimPrefix(strings.ReplaceAll(path, ".of[]", "")+"."+key, ".")
 			if keyed.MatchString(below) {
 				below = path + ".*"
 			}
@@ -115,6 +117,31 @@ func withLabel(t *testing.T, home string) {
 	}
 }
 
+// testedRoutes show with `route test` all that an explanation has; replayedRoutes send messages
+// elsewhere.
+const (
+	testedRoutes = `
+  - {name: groups, match: {any: [{subject: nothing}, {from: clerk@court.example}]}, to: [desk@firm.example], continue: true}
+  - {name: captures, match: {subject: '/(?P<what>hear)/'}, to: ['${what}@firm.example'], continue: true}
+  - {name: contacts, match: {}, to_contacts: {in: [subject]}, continue: true}`
+	replayedRoutes = `
+  - {name: own, match: {subject: one}, to: [desk@firm.example]}
+  - {name: other, match: {subject: two}, to: [other@firm.example]}`
+)
+
+// withRoutes puts routes in front of those of a folder.
+func withRoutes(t *testing.T, home, routes string) {
+	t.Helper()
+	path := filepath.Join(home, "postrider.yaml")
+	content, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, []byte(strings.Replace(string(content), "\nroutes:", "\nroutes:"+routes, 1)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // withEvents has a pass in a folder make events for a destination that is down.
 func withEvents(t *testing.T, home string) {
 	t.Helper()
@@ -174,6 +201,10 @@ func TestJSONIsDocumented(t *testing.T) {
 				withEvents(t, dir)
 			case "recipient list":
 				withNoted(t, dir)
+			case "route test":
+				withRoutes(t, dir, testedRoutes)
+			case "route replay":
+				withRoutes(t, dir, replayedRoutes)
 			}
 			printed(t, dir, c.args, seen[c.section])
 		}

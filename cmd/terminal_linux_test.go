@@ -321,7 +321,7 @@ func newTerminalWorld(t *testing.T, dir, state string) string {
 	files := map[string]string{
 		"inboxes.csv": "address,host,password\nnew@firm.example,127.0.0.1,env:PASSWORD\n",
 		"people.csv":  "name,email\nCyd,cyd@firm.example\n",
-		"mail.eml":    string(testserver.Mail("clerk@court.example", deskUser, "a hearing \x1b[2J", "The body.")),
+		"mail.eml":    string(testserver.Mail("clerk@court.example", deskUser, "a hearing for Bob \x1b[2J", "The body.")),
 		"postrider.yaml": fmt.Sprintf(`
 smtp: {host: 127.0.0.1, port: %d, security: none}
 dns: {server: "%s"}

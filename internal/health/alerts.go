@@ -89,7 +89,7 @@ type Destination struct {
 	Name          string
 	OldestWaiting time.Duration // 0 when no event waits
 	Dead          int           // events
-	LastError     string        // of the last try; empty when it did not fail
+	LastError     string        // of the last try; empty if that succeeded
 	Stopped       string        // why nothing is sent to it, and what to do; empty if that is not so
 	Actions       bool          // on the IMAP servers, instead of events
 }
