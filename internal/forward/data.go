@@ -40,16 +40,15 @@ func (t *Transaction) invite() error {
 	if t.said.pipelined && t.c.smtp.Text.R.Buffered() > 0 {
 		return t.lost(StageDATA, errMore)
 	}
-	if t.suspect != nil {
-		t.relay.distrust(t.suspect)
-	}
+	t.relay.distrust(t.suspect)
 	t.c.dead = true // until the relay has answered the dot
 	return nil
 }
 
-// stillInvited fails when the relay has spoken, or closed the connection, since its 354: that was
-// before the caller recorded who may get the content. None of it has gone out, and that is known
-// only now: once it is on its way, the loss of the connection leaves the outcome unknown.
+// stillInvited leaves all recipients to another transaction when the relay has spoken, or closed
+// the connection, since its 354: that was before the caller recorded who may get the content. None
+// of it has gone out, and that is known only now: once it is on its way, the loss of the connection
+// leaves the outcome unknown.
 func (t *Transaction) stillInvited() error {
 	const patience = time.Second
 	t.c.deadline(patience)
@@ -60,13 +59,15 @@ func (t *Transaction) stillInvited() error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded): // something of TLS, perhaps, but no reply
 		return nil
-	case err != nil:
-		return t.lost(StageDATA, err)
-	case rep.code == 421:
+	case err == nil && rep.code == 421:
 		return t.answered(StageDATA, rep, t.accepted)
+	case err == nil:
+		err = errMore
 	}
-	t.relay.distrust(errMore)
-	return t.lost(StageDATA, errMore)
+	_ = t.lost(StageDATA, err)
+	t.relay.distrust(t.suspect)
+	t.again, t.accepted = append(t.again, t.accepted...), nil
+	return nil
 }
 
 func (t *Transaction) data() error {
@@ -145,6 +146,9 @@ func (t *Transaction) afterDot() error {
 	if err != nil {
 		t.decide(t.accepted, Unknown, reply{text: "no usable reply to the final dot: " + err.Error()}, "")
 		return nil
+	}
+	if t.said.pipelined {
+		t.relay.cut.Store(false)
 	}
 	t.c.dead, t.c.took = false, t.c.took || rep.ok()
 	return t.answered(StageDot, rep, t.accepted)

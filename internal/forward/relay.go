@@ -26,6 +26,7 @@ type Relay struct {
 	slots  chan struct{} // one taken for each connection in use
 
 	mishandles atomic.Bool  // PIPELINING, although it offers that
+	cut        atomic.Bool  // a new connection ended at commands sent together; no message went out that way since
 	warned     atomic.Bool  // that it refuses what SRS makes
 	most       atomic.Int32 // recipients in one transaction: maxRecipients, or fewer since it took fewer
 
@@ -108,14 +109,19 @@ func (c *conn) maxSize() int64 {
 
 // pipelines reports that commands may be sent together on c (RFC 2920).
 func (r *Relay) pipelines(c *conn) bool {
-	return !r.cfg.NoPipelining && !r.mishandles.Load() && c.offers("PIPELINING")
+	return !r.cfg.NoPipelining && !r.mishandles.Load() && !c.alone && c.offers("PIPELINING")
 }
 
-// distrust turns PIPELINING off: the relay took the commands only one at a time.
-func (r *Relay) distrust(why error) {
-	if !r.mishandles.Swap(true) {
+// distrust turns PIPELINING off because of a Transaction.suspect. The end of a connection may be
+// chance: only the second in a row counts.
+func (r *Relay) distrust(suspect error) {
+	if suspect == nil {
+		return
+	}
+	_, sure := errors.AsType[*mishandledError](suspect)
+	if again := r.cut.Swap(true); (sure || again) && !r.mishandles.Swap(true) {
 		r.log.Warn("the relay offers PIPELINING but mishandles it; commands are sent one at a time until this process ends; "+
-			"to turn it off from the start, set smtp.pipelining to false", "relay", r.addr, "reason", why)
+			"to turn it off from the start, set smtp.pipelining to false", "relay", r.addr, "reason", suspect)
 	}
 }
 

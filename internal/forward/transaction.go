@@ -26,7 +26,7 @@ type Transaction struct {
 	outcomes []Outcome
 	named    int   // RCPTs sent on one connection, for the quota
 	restart  bool  // begin again on a new connection
-	suspect  error // an *Error: why PIPELINING is off for this transaction; nil while it is on
+	suspect  error // an *Error: why it goes on without PIPELINING; nil while it need not
 }
 
 // Accepted are the recipients that the relay has taken, as they are in the envelope: who gets the

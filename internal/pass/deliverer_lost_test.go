@@ -217,3 +217,24 @@ func TestSendFails(t *testing.T) {
 		}
 	})
 }
+
+// TestLeftAfterTheMark: a connection that ends when the mark is recorded, and before the content,
+// leaves the recipients to another transaction. Until that one is recorded, they are pending.
+func TestLeftAfterTheMark(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.registered(boxA, "one")
+		left := 0
+		s.relay.left = func(string) bool { left++; return left <= 2 }
+		s.relay.onBegin = func(context.Context, string) error {
+			if d := s.task("one").Deliveries[0]; d.Status != tasks.Pending || d.Attempts > 0 {
+				t.Errorf("transaction %d begins while the delivery is %s after %d attempts, want it pending", left+1, d.Status, d.Attempts)
+			}
+			return nil
+		}
+		s.wantNoError(s.run())
+		s.wantSent("one")
+		if d := s.task("one").Deliveries[0]; d.Status != tasks.Delivered || d.Attempts != 1 {
+			t.Errorf("the delivery is %s after %d attempts, want it delivered in one", d.Status, d.Attempts)
+		}
+	})
+}

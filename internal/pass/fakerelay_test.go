@@ -25,6 +25,7 @@ type fakeRelay struct {
 
 	onBegin func(ctx context.Context, subject string) error
 	onSend  func(subject string) error
+	left    func(subject string) bool               // nothing of the content goes out
 	reply   func(subject, to string) forward.Status // to RCPT; "": accepted
 	dot     func(subject, to string) forward.Status // to the final dot; "": accepted
 
@@ -201,6 +202,10 @@ func (t *fakeTx) Send() ([]forward.Outcome, error) {
 		if err := t.relay.onSend(t.subject); err != nil {
 			return nil, err
 		}
+	}
+	if t.relay.left != nil && t.relay.left(t.subject) {
+		t.rest = slices.Concat(t.accepted, t.rest)
+		return t.outcomes, nil
 	}
 	for _, to := range t.accepted {
 		o := forward.Outcome{Recipient: to, Status: answer(t.relay.dot, t.subject, to), Code: 250, Reply: "queued as " + t.subject}
