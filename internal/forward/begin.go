@@ -102,7 +102,7 @@ func (t *Transaction) connect(ctx context.Context) error {
 	}
 	for {
 		if c == nil {
-			if c, err = r.dial(ctx); err != nil && t.suspect != nil && ctx.Err() == nil {
+			if c, err = r.dial(ctx); err != nil && t.suspect != nil {
 				return t.deferred(t.suspect) // this message may be why the relay is gone
 			} else if err != nil {
 				return err
@@ -139,7 +139,7 @@ func (t *Transaction) envelope(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	rep, err := t.mail(params)
 	if !stop() {
-		t.c.dead = true
+		t.c.dead, t.restart = true, false // it was closed here
 		return fmt.Errorf("send to the relay %s: %w", t.relay.addr, ctx.Err())
 	}
 	if err != nil {

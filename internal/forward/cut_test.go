@@ -1,11 +1,14 @@
 package forward
 
 import (
+	"context"
 	"net"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // cutting is a relay that has one message on each connection. Of the groups that it gets, it closes
@@ -106,6 +109,30 @@ func TestAfter354(t *testing.T) {
 			if got := p.heard(); !slices.Equal(got, tt.want) {
 				t.Errorf("the relay heard %q, want %q", got, tt.want)
 			}
+		})
+	}
+}
+
+// TestCutInTime: the time for a pass is over before the relay is given up. A relay that did not
+// answer what came together is named, and the message counts an attempt. A connection that was
+// closed here says nothing about the relay.
+func TestCutInTime(t *testing.T) {
+	for name, tt := range map[string]struct{ replies, want, fault string }{
+		"reads MAIL alone": {"250 ok", "a deferred 0, b deferred 0", "RCPT 0 temporary"},
+		"reads nothing":    {"", "", "not an *Error: send to the relay"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPuppet(t, inGroup(tt.replies))
+			synctest.Test(t, func(t *testing.T) {
+				r := p.relay(t, &strings.Builder{})
+				pool(t, r, p.pipe())
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				res, err := deliver(ctx, r, Envelope{From: me, To: []string{"a@x.example", "b@x.example"}}, content(t, plain))
+				if got := brief(res); got != tt.want || !strings.HasPrefix(briefError(err), tt.fault) {
+					t.Errorf("Send = %q, %v, want %q, %q", got, err, tt.want, tt.fault)
+				}
+			})
 		})
 	}
 }
