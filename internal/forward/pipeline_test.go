@@ -153,10 +153,10 @@ func TestMishandled(t *testing.T) {
 	}
 }
 
-// wantDistrust checks that the log has one line, with the setting and the reason.
+// wantDistrust checks that the log has one line, for -v, with the setting and the reason.
 func wantDistrust(t *testing.T, log string) {
 	t.Helper()
-	if strings.Count(log, "\n") != 1 || !strings.Contains(log, "smtp.pipelining") || !strings.Contains(log, "reason=") {
+	if strings.Count(log, "\n") != 1 || !strings.Contains(log, "level=INFO") || !strings.Contains(log, "smtp.pipelining") || !strings.Contains(log, "reason=") {
 		t.Errorf("the log is %q, want one line with the setting and the reason", log)
 	}
 }

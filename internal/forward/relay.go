@@ -120,7 +120,7 @@ func (r *Relay) distrust(suspect error) {
 	}
 	_, sure := errors.AsType[*mishandledError](suspect)
 	if again := r.cut.Swap(true); (sure || again) && !r.mishandles.Swap(true) {
-		r.log.Warn("the relay offers PIPELINING but mishandles it; commands are sent one at a time until this process ends; "+
+		r.log.Info("the relay offers PIPELINING but mishandles it; commands are sent one at a time until this process ends; "+
 			"to turn it off from the start, set smtp.pipelining to false", "relay", r.addr, "reason", suspect)
 	}
 }
