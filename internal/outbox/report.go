@@ -51,8 +51,8 @@ func (st Standing) Live() int { return st.Counts[Waiting] + st.Counts[InProgress
 // Dead is how much was given up.
 func (st Standing) Dead() int { return st.Counts[DeadLetter] }
 
-// Standings are those of the named destinations, and of others that have events which have not
-// ended, by name. It takes a few queries.
+// Standings are those of the named destinations, and of others that have events which wait or are
+// dead, by name. It takes a few queries.
 func (s *Store) Standings(ctx context.Context, now time.Time, names ...string) ([]Standing, error) {
 	counts, err := s.Stats(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Store) Standings(ctx context.Context, now time.Time, names ...string) (
 	}
 	live := func(c Count) bool { return c.Status == Waiting || c.Status == InProgress }
 	for _, c := range counts {
-		if by[c.Destination] == nil && live(c) {
+		if by[c.Destination] == nil && (live(c) || c.Status == DeadLetter) {
 			by[c.Destination] = &Standing{Name: c.Destination, Counts: map[Status]int{}, Removed: c.Destination != Server}
 		}
 	}

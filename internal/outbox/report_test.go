@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,22 @@ func TestStandingOfActions(t *testing.T) {
 			t.Errorf("they stand at %+v, want two that wait, and one of them has failed", all)
 		}
 	})
+}
+
+// TestStandingOfDead: dead events are counted, also if nothing else is left of a destination that
+// is no longer in the configuration.
+func TestStandingOfDead(t *testing.T) {
+	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
+	b.happen(Occurrence{Kind: Dead, TaskID: 1})
+	b.expand(to("crm", Server))
+	for _, name := range []string{"crm", Server} {
+		b.finish(Outcome{Claim: b.receive(name)[0], Status: DeadLetter})
+	}
+	all, err := b.Standings(t.Context(), time.Now())
+	b.must(err)
+	if len(all) != 2 || all[0].Dead() != 1 || !strings.HasSuffix(all[0].Stopped(), "postrider event skip --destination crm") || all[1].Dead() != 1 {
+		t.Errorf("they stand at %+v, want one dead event, with how to drop it, and one dead action", all)
+	}
 }
 
 // TestStandingOfGone: of a destination that wants no more events, nothing says when it is tried
