@@ -140,11 +140,14 @@ func (s *services) tidy(ctx context.Context, expire func(ctx context.Context, ag
 
 // standings are where the destinations of events stand.
 func (s *services) standings(ctx context.Context) ([]outbox.Standing, error) {
-	names := slices.Sorted(maps.Keys(s.cfg.Events))
-	if len(s.cfg.AfterKinds()) > 0 {
-		names = append(names, outbox.Server)
+	var all []outbox.Destination
+	for name, e := range s.cfg.Events {
+		all = append(all, outbox.Destination{Name: name, Target: outbox.Digest(string(e.URL))})
 	}
-	return s.outbox.Standings(ctx, time.Now(), names...)
+	if len(s.cfg.AfterKinds()) > 0 {
+		all = append(all, outbox.Destination{Name: outbox.Server})
+	}
+	return s.outbox.Standings(ctx, time.Now(), all...)
 }
 
 // printStandings prints a line for each destination with events that wait, or are dead.

@@ -51,9 +51,10 @@ func (st Standing) Live() int { return st.Counts[Waiting] + st.Counts[InProgress
 // Dead is how much was given up.
 func (st Standing) Dead() int { return st.Counts[DeadLetter] }
 
-// Standings are those of the named destinations, and of others that have events which wait or are
-// dead, by name. It takes a few queries.
-func (s *Store) Standings(ctx context.Context, now time.Time, names ...string) ([]Standing, error) {
+// Standings are those of the configured destinations, and of others that have events which wait or
+// are dead, by name. What is known of another target of a destination does not count. It takes a
+// few queries.
+func (s *Store) Standings(ctx context.Context, now time.Time, configured ...Destination) ([]Standing, error) {
 	counts, err := s.Stats(ctx)
 	if err != nil {
 		return nil, err
@@ -63,8 +64,11 @@ func (s *Store) Standings(ctx context.Context, now time.Time, names ...string) (
 		return nil, err
 	}
 	by := map[string]*Standing{}
-	for _, name := range names {
-		by[name] = &Standing{Name: name, Counts: map[Status]int{}}
+	for _, d := range configured {
+		by[d.Name] = &Standing{Name: d.Name, Counts: map[Status]int{}}
+		if states[d.Name].Target != d.Target {
+			delete(states, d.Name)
+		}
 	}
 	live := func(c Count) bool { return c.Status == Waiting || c.Status == InProgress }
 	for _, c := range counts {

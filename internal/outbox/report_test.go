@@ -20,7 +20,7 @@ func TestStandings(t *testing.T) {
 	b.happen(Occurrence{Kind: Dead, TaskID: 2})
 	b.expand(to("crm", "bus"))
 	b.ahead.Add(int64(2 * time.Hour))
-	all, err := b.Standings(t.Context(), time.Now(), "bus", "idle")
+	all, err := b.Standings(t.Context(), time.Now(), Destination{Name: "bus"}, Destination{Name: "idle"})
 	b.must(err)
 	for i, name := range []string{"bus", "crm", "idle"} {
 		st, wants := all[i], name != "idle"
@@ -67,14 +67,17 @@ func TestStandingOfDead(t *testing.T) {
 }
 
 // TestStandingOfGone: of a destination that wants no more events, nothing says when it is tried
-// again.
+// again. That it wants none is not known of its new URL.
 func TestStandingOfGone(t *testing.T) {
 	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
-	_, err := b.Fault(t.Context(), Destination{Name: "crm"}, "HTTP 410", time.Hour, true, false)
+	d := Destination{Name: "crm", Target: Digest("https://old")}
+	_, err := b.Fault(t.Context(), d, "HTTP 410", time.Hour, true, false)
 	b.must(err)
-	all, err := b.Standings(t.Context(), time.Now(), "crm")
-	b.must(err)
-	if len(all) != 1 || !all[0].Gone || all[0].RetryAt != nil {
-		t.Errorf("it stands at %+v, want it gone", all)
+	for target, gone := range map[string]bool{d.Target: true, Digest("https://new"): false} {
+		all, err := b.Standings(t.Context(), time.Now(), Destination{Name: "crm", Target: target})
+		b.must(err)
+		if len(all) != 1 || all[0].Gone != gone || all[0].LastError != "" != gone || all[0].RetryAt != nil {
+			t.Errorf("it stands at %+v, want gone to be %t", all, gone)
+		}
 	}
 }
