@@ -52,17 +52,17 @@ func (s *Store) Destinations(ctx context.Context) (map[string]Destination, error
 	return out, nil
 }
 
-// The pauses of a destination that is at fault: they double.
+// The pauses of a destination that is at fault and does not ask for one: they double.
 const (
-	firstPause   = 5 * time.Second
-	LongestPause = 15 * time.Minute // unless it asks for a longer one
+	firstPause   = 5 * time.Second // also the shortest that it can ask for
+	LongestPause = 15 * time.Minute
 )
 
-// Fault records that a destination failed, and pauses it for all processes, for atLeast or longer.
-// gone disables it. With event, the event is the likely reason: if the destination has worked since
-// it failed, that is no failure of it. news reports whether it failed first now, or is gone first
-// now.
-func (s *Store) Fault(ctx context.Context, d Destination, why string, atLeast time.Duration, gone, event bool) (news bool, _ error) {
+// Fault records that a destination failed, and pauses it for all processes: for as long as it asks,
+// or longer each time if it does not ask. gone disables it. With event, the event is the likely
+// reason: if the destination has worked since it failed, that is no failure of it. news reports
+// whether it failed first now, or is gone first now.
+func (s *Store) Fault(ctx context.Context, d Destination, why string, asked time.Duration, gone, event bool) (news bool, _ error) {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		rows, err := db.Query(tx, (*destinationRow).into, s.db.Lock(sqlDestination), d.Name)
 		if err != nil {
@@ -77,7 +77,10 @@ func (s *Store) Fault(ctx context.Context, d Destination, why string, atLeast ti
 			failures = 0
 		}
 		news = before.Failures == 0 && failures > 0 || gone && !before.Gone
-		pause := max(atLeast, min(firstPause<<min(before.Failures, 20), LongestPause))
+		pause := min(firstPause<<min(before.Failures, 20), LongestPause)
+		if asked > 0 {
+			pause = max(asked, firstPause)
+		}
 		row := []any{d.Name, d.Target, failures, now.Add(pause).UnixMicro(), gone || before.Gone, db.Cut(why, 4000)}
 		return db.Upsert(tx, tableDestinations, "name", destinationColumns, [][]any{row})
 	})

@@ -195,8 +195,8 @@ func TestRetryAtOnce(t *testing.T) {
 	})
 }
 
-// TestDestinations: a destination that is at fault is left alone, longer each time, for all
-// processes.
+// TestDestinations: a destination that is at fault is left alone, for all processes: longer each
+// time, or as long as it asks.
 func TestDestinations(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		crm := Destination{Name: "crm", Target: "a"}
@@ -221,6 +221,10 @@ func TestDestinations(t *testing.T) {
 		if d := look(); d.Failures != 31 || d.RetryIn <= firstPause || d.RetryIn > LongestPause {
 			t.Errorf("after many faults it is %+v", d)
 		}
+		fault(crm, time.Second, false)
+		if d := look(); d.Failures != 32 || d.RetryIn > firstPause {
+			t.Errorf("when it asks for a second it is %+v, want the shortest pause", d)
+		}
 		fault(crm, time.Hour, false)
 		if d := look(); d.RetryIn <= LongestPause || d.Gone {
 			t.Errorf("when it asks for an hour it is %+v", d)
@@ -235,7 +239,7 @@ func TestDestinations(t *testing.T) {
 		if d := look(); d.Gone || d.Failures != 1 {
 			t.Errorf("elsewhere it is %+v, want it to begin again", d)
 		}
-		want := append([]bool{true}, make([]bool, 31)...)
+		want := append([]bool{true}, make([]bool, 32)...)
 		if want = append(want, true, false, true); !slices.Equal(news, want) {
 			t.Errorf("news are %v, want %v", news, want)
 		}
