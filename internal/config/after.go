@@ -47,10 +47,6 @@ func (r *reader) after(c *Config) {
 	}
 	for i, rule := range c.Routes {
 		at := fmt.Sprintf("routes[%d].after", i)
-		if rule.After.SkippedNoMatch != "" {
-			r.refuse(at+".skipped_no_match", "has no effect in a route, because a message that no route matches has no route; "+
-				"set it in the general section after")
-		}
 		if rule.After != (route.After{}) {
 			r.afterOf(at, rule.After.Or(c.After.Rule()), c)
 		}

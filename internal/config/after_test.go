@@ -49,7 +49,8 @@ func TestAfterErrors(t *testing.T) {
 		{"{delete_after: -1s}", "{}", "", "after.delete_after: is negative"},
 		{"{forwarded: {move: A}}", "{}", "dedupe: off\n", "after.forwarded: cannot move messages while dedupe is off"},
 		{"{delete_after: 30d}", "{}", "retention: {forwarded: 7d}\n", "after.delete_after: is too long for retention.forwarded"},
-		{"{skipped_no_match: delete}", "{skipped_no_match: keep}", "", ":4:64: routes[0].after.skipped_no_match: has no effect in a route, because a message that no route matches has no route; set it in the general section after"},
+		{"{skipped_no_match: delete}", "{skipped_no_match: keep}", "", ":4:64: routes[0].after.skipped_no_match: unknown key; did you mean after.skipped_no_match?"},
+		{"{}", "seen", "", "routes[0].after: has to be a section with the keys forwarded, dead, delete_after, not a single value"},
 		{"{forwarded: seen, moved: x}", "{}", "", "after.moved: unknown key"},
 	} {
 		got := loadErrors(t, write(t, afterText(tt.after, tt.ofRoute)+tt.more), variables())

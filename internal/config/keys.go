@@ -8,11 +8,13 @@ import (
 	"postrider/internal/text"
 )
 
-// keys are the names of a struct's fields in the file, in order.
-func keys(t reflect.Type) []string {
-	out := make([]string, t.NumField())
-	for i := range out {
-		out[i] = t.Field(i).Tag.Get("yaml")
+// keys are the names of a struct's fields in the file, in order. A field that is not in the file
+// comes after all that are.
+func keys(t reflect.Type) (out []string) {
+	for i := range t.NumField() {
+		if key := t.Field(i).Tag.Get("yaml"); key != "-" {
+			out = append(out, key)
+		}
 	}
 	return out
 }

@@ -89,9 +89,9 @@ func checkFlag(flag string) error {
 // After is what happens to messages on their server, by how their tasks ended.
 type After struct {
 	Forwarded      Action         `yaml:"forwarded"`
-	SkippedNoMatch Action         `yaml:"skipped_no_match"`
 	Dead           Action         `yaml:"dead"`
 	DeleteAfter    *time.Duration `yaml:"delete_after"` // since the message was forwarded; nil or 0: never
+	SkippedNoMatch Action         `yaml:"-"`            // never of a route: a message that no route matches has none
 }
 
 // Deletes is how long after its end a forwarded message is deleted; 0 for never.
@@ -102,8 +102,7 @@ func (a After) Deletes() time.Duration {
 	return *a.DeleteAfter
 }
 
-// Or fills the unset keys of a from general. SkippedNoMatch is always that of general, because a
-// message that no route matches has no route.
+// Or fills the unset keys of a from general.
 func (a After) Or(general After) After {
 	general.Forwarded = cmp.Or(a.Forwarded, general.Forwarded)
 	general.Dead = cmp.Or(a.Dead, general.Dead)
