@@ -145,8 +145,8 @@ func kindOf(a Action) string {
 	return kind
 }
 
-// Actions are those of general, and of the rules that may match a message of the inbox, which has
-// these labels, without Keep.
+// Actions are those that a message of the inbox, which has these labels, may get, without Keep.
+// general decides alone of a message that no rule matches, or that is dead before a rule decides.
 func (t *Table) Actions(general After, inbox string, labels ...string) []Action {
 	var all []Action
 	add := func(a After) {
@@ -160,9 +160,11 @@ func (t *Table) Actions(general After, inbox string, labels ...string) []Action 
 			}
 		}
 	}
-	add(general)
+	add(After{SkippedNoMatch: general.SkippedNoMatch, Dead: general.Dead})
 	for _, r := range t.mayMatch(Mail{Inbox: inbox, Labels: labels}) {
-		add(r.After)
+		if !r.Skip {
+			add(r.After.Or(general))
+		}
 	}
 	return all
 }

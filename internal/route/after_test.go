@@ -50,6 +50,33 @@ func TestActions(t *testing.T) {
 	}
 }
 
+// TestActionsOfRoutes: an action of general that each rule replaces is none. It is one for a rule
+// that does not replace it, and for a message that no rule matches.
+func TestActionsOfRoutes(t *testing.T) {
+	day, never := 24*time.Hour, time.Duration(0)
+	general := After{Forwarded: "move:G", SkippedNoMatch: "flag:$X", DeleteAfter: &day}
+	own := After{Forwarded: Seen, DeleteAfter: &never}
+	some, to := Match{Subject: []string{"rent"}}, []string{"a@x.example"}
+	for name, tt := range map[string]struct {
+		rules []Rule
+		want  []Action
+	}{
+		"all":               {[]Rule{{To: to, After: own}}, []Action{"flag:$X", Seen}},
+		"some":              {[]Rule{{Match: some, To: to, After: own}}, []Action{"flag:$X", Seen}},
+		"some, skip others": {[]Rule{{Match: some, To: to, After: own}, {Skip: true}}, []Action{"flag:$X", Seen}},
+		"some, and others":  {[]Rule{{Match: some, To: to, After: own}, {To: to}}, []Action{"flag:$X", Seen, "move:G", Delete}},
+		"continue":          {[]Rule{{To: to, Continue: true}, {Match: some, To: to, After: own}}, []Action{"flag:$X", "move:G", Delete, Seen}},
+		"a key":             {[]Rule{{To: to, After: After{Forwarded: Seen}}}, []Action{"flag:$X", Seen, Delete}},
+	} {
+		for i := range tt.rules {
+			tt.rules[i].Name = string(rune('a' + i))
+		}
+		if got := compile(t, tt.rules...).Actions(general, "one@firm.example"); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: the actions are %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
 // TestActionsOfSomeMessages: what depends on the folder or the size holds for some messages of the
 // inbox, and not for others.
 func TestActionsOfSomeMessages(t *testing.T) {
