@@ -21,8 +21,8 @@ type address struct {
 // parse reads a URL. Its errors do not show it, because it may have a password.
 func parse(raw, defaultPort string, parameters ...string) (address, error) {
 	scheme, rest, _ := strings.Cut(raw, "://")
-	unreadable := fmt.Errorf("the url %s://... of the destination cannot be read; "+
-		"write it as %s://user:password@host:port/..., and / ? # @ in a password or a name as %%2F %%3F %%23 %%40", scheme, scheme)
+	unreadable := fmt.Errorf("the url %s://... of the destination cannot be read; write it as %s://user:password@host:port/... "+
+		"In a password or a name, write all but letters, digits and - . _ ~ as %%XX: / as %%2F", scheme, scheme)
 	authority, tail := rest, ""
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		authority, tail = rest[:end], rest[end:]
@@ -37,7 +37,8 @@ func parse(raw, defaultPort string, parameters ...string) (address, error) {
 	a := address{scheme: scheme}
 	for host := range strings.SplitSeq(hosts, ",") {
 		u, err := url.Parse(scheme + "://" + login + host + tail)
-		if err != nil || u.Fragment != "" || u.Hostname() == "" && len(hosts) > 0 {
+		if err != nil || u.Fragment != "" || strings.Contains(u.RawQuery, "+") || // which means a space
+			u.Hostname() == "" && len(hosts) > 0 {
 			return address{}, unreadable
 		}
 		port := u.Port()

@@ -46,6 +46,8 @@ func TestOpen(t *testing.T) {
 		"redis://user:12/hunter2@a/0?stream=s":                       "cannot be read",
 		"redis://user:12#hunter2@a/0?stream=s":                       "cannot be read",
 		"amqp://a/?exchange=e&key=mail%40work":                       "",
+		"redis://:hunter2@a?stream=a+b":                              "In a password or a name, write all but letters",
+		"redis://:hunter2@a?stream=a%2Bb":                            "",
 		"nats://user:%zzhunter2@a/e":                                 "cannot be read",
 		"nats://user:hunter2@a,,b/e":                                 "cannot be read",
 		"nats:///events":                                             "has no host",

@@ -60,7 +60,8 @@ type Publisher struct {
 func Open(set Settings) (*Publisher, error) {
 	to, err := url.Parse(set.URL)
 	if err != nil || to.Hostname() == "" || to.Scheme != "https" && to.Scheme != "http" {
-		return nil, errors.New("the url of a webhook is not https://HOST/PATH")
+		return nil, errors.New("the url of a webhook is not https://HOST/PATH. " +
+			"In a password or a name, write all but letters, digits and - . _ ~ as %XX: / as %2F")
 	}
 	if to.Scheme == "http" && !set.AllowInternal {
 		return nil, fmt.Errorf("http://%s is not encrypted: use https, "+
