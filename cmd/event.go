@@ -149,7 +149,7 @@ func (s *services) sendsTo(ctx context.Context, destination string) error {
 	if err := s.knows(ctx, destination); err != nil || destination == "" || s.configured(destination) {
 		return err
 	}
-	return usage(fmt.Errorf("%s: %s", destination, outbox.RemovedHelp(destination)))
+	return usage(fmt.Errorf("the destination %s %s", destination, outbox.RemovedHelp(destination)))
 }
 
 func (s *services) configured(destination string) bool {

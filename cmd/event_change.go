@@ -27,7 +27,7 @@ type eventChange struct {
 
 func retryEvents() eventChange {
 	return eventChange{
-		name: "retry", short: "Send events again, or at once", ask: "Retry", done: "requeued", from: outbox.Retryable,
+		name: "retry", short: "Send failed and skipped events again, and waiting ones now", ask: "Retry", done: "requeued", from: outbox.Retryable,
 		more: `
 They are sent at once, without waiting for the pause of their destination; one
 that answered 410 Gone needs ` + "`postrider event enable`" + `, too. Filters leave out
@@ -164,7 +164,7 @@ func (a *app) fit(ctx context.Context, s *services, how eventChange, ids []int64
 		case err != nil:
 			return nil, err
 		case how.sends && !s.configured(e.Destination):
-			why = fmt.Sprintf("the destination %s: %s", e.Destination, outbox.RemovedHelp(e.Destination))
+			why = fmt.Sprintf("the destination %s %s", e.Destination, outbox.RemovedHelp(e.Destination))
 		case slices.Contains(how.from, e.Status):
 			out = append(out, id)
 			continue

@@ -69,7 +69,7 @@ func (v *visit) creating(ctx context.Context, folder string, f func() error) err
 	if !v.worker.CreateFolders {
 		return &notNow{fmt.Sprintf("there is no folder %q; create it, or set after.create_folders", folder)}
 	}
-	made := v.conn.Create(ctx, folder) // which may fail because somebody else was faster
+	made := v.conn.Create(ctx, folder) // fails if another client has just created it
 	if err = f(); made != nil && err != nil {
 		return made
 	}

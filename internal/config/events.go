@@ -145,7 +145,7 @@ func (r *reader) effects(at string, e Events) {
 		set bool
 	}{{"proxy", e.Proxy != ""}, {"secrets", len(e.Secrets) > 0}, {"allow_internal", e.AllowInternal}} {
 		if n.set {
-			r.refuse(at+"."+n.key, "is of webhooks alone (https://), and has no effect on %s://; remove it", scheme)
+			r.refuse(at+"."+n.key, "is only for webhooks (https://) and has no effect on %s://; remove it", scheme)
 		}
 	}
 }

@@ -34,7 +34,7 @@ type Dispatcher struct {
 const (
 	lookEvery    = 5 * time.Second
 	lookAgain    = time.Second            // after a round that was woken: what woke it may be committed late; and between looks for what others made
-	pace         = 100 * time.Millisecond // between looks for occurrences: each commits, beside those who forward
+	pace         = 100 * time.Millisecond // between looks for occurrences: each look commits, while other workers forward
 	gather       = 20 * time.Millisecond  // what woke Run may be committed only now
 	expandAtOnce = 500
 )

@@ -142,7 +142,7 @@ func waitingIn(entries []Entry) map[string]bool {
 	return out
 }
 
-// entriesOf are the entries that are planned, before anybody has claimed them.
+// entriesOf are the entries that are planned, not claimed yet.
 func entriesOf(planned []Planned, now time.Time) []Entry {
 	entries := make([]Entry, len(planned))
 	for i, p := range planned {

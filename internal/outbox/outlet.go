@@ -48,7 +48,7 @@ func (o *outlet) wantFresh() Want {
 	return o.want(o.room)
 }
 
-// hand tells it what was made for it, and reports whether anything was.
+// hand adds the new claims of this destination. It reports whether there are any.
 func (o *outlet) hand(made Expanded, began time.Time) (news bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

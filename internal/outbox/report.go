@@ -33,16 +33,17 @@ func (st Standing) Title() string {
 func (st Standing) Stopped() string {
 	switch {
 	case st.Removed:
-		return RemovedHelp(st.Name)
+		return "it " + RemovedHelp(st.Name)
 	case st.Gone:
 		return "it wants no more events, so none are sent; to resume: postrider event enable " + st.Name
 	}
 	return ""
 }
 
-// RemovedHelp says what to do about a destination that has events and is not in the configuration.
+// RemovedHelp says what to do about a destination that has events and is not in the configuration;
+// its name comes first.
 func RemovedHelp(name string) string {
-	return "it is no longer in the section events of the configuration, so nothing is sent to it; to drop its events: postrider event skip --destination " + name
+	return "is no longer in the section events of the configuration, so nothing is sent to it; to drop its events: postrider event skip --destination " + name
 }
 
 // Live is how much has not ended.

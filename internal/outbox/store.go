@@ -94,7 +94,7 @@ func (s *Store) InboxesDue(ctx context.Context, destination string) (ids []int64
 	return ids, nil
 }
 
-// holding says which entry is in whose hands.
+// holding is an entry and the receipt of its claim.
 type holding struct {
 	id      int64
 	receipt string

@@ -52,7 +52,7 @@ func firstRound(batch []outbox.Message) []outbox.Message {
 	return batch
 }
 
-// Close closes the connections once nobody publishes. When ctx ends before, they stay open.
+// Close closes the connections when no batch is under way. When ctx ends before, they stay open.
 func (o *ordered) Close(ctx context.Context) error {
 	select {
 	case o.turn <- struct{}{}:

@@ -36,8 +36,8 @@ type Settings struct {
 	Timeout time.Duration  // of what the library of a broker times itself; 0: 30 s. A batch ends with its context
 	Agent   string         // how the program calls itself; empty: postrider
 
-	// Of webhooks alone, see webhook.Settings. A broker is connected to directly, and wherever it
-	// is.
+	// Only for webhooks, see webhook.Settings. postrider connects to a broker directly, at any
+	// address.
 	Secrets       []string
 	AllowInternal bool
 	Proxy         string
