@@ -68,7 +68,8 @@ type Outbox interface {
 	Receive(ctx context.Context, want outbox.Want) ([]outbox.Claim, error)
 	Finish(ctx context.Context, outcomes ...outbox.Outcome) (lost []outbox.Claim, err error)
 	Extend(ctx context.Context, lease time.Duration, claims ...outbox.Claim) (lost []outbox.Claim, err error)
-	InboxesDue(ctx context.Context, destination string) ([]int64, error)
+	InboxesDue(ctx context.Context, destination string) ([]int64, error) // without those that pause
+	Pause(ctx context.Context, inboxID int64, d time.Duration) error
 	List(ctx context.Context, f outbox.Filter, each func(outbox.Entry) error) error
 }
 
@@ -95,9 +96,8 @@ type Worker struct {
 	places  chan struct{} // has an element for each inbox that is worked on
 
 	mu     sync.Mutex
-	until  map[int64]time.Time // by inbox: its server is left alone until then
-	busy   map[int64]bool      // inboxes that are worked on, or wait for a place
-	failed error               // of the database, since Begin or Wait returned it
+	busy   map[int64]bool // inboxes that are worked on, or wait for a place
+	failed error          // of the database, since Begin or Wait returned it
 }
 
 // How many messages are changed at once, and when an action is tried again.
@@ -149,12 +149,11 @@ func (w *Worker) Wait() error {
 	return w.failure()
 }
 
-// enter reports whether the actions of an inbox may begin: nothing is under way for it, and its
-// server is not left alone.
+// enter reports whether the actions of an inbox may begin: nothing is under way for it.
 func (w *Worker) enter(inboxID int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.busy[inboxID] || w.Now().Before(w.until[inboxID]) {
+	if w.busy[inboxID] {
 		return false
 	}
 	if w.busy == nil {
@@ -200,10 +199,10 @@ func (w *Worker) inbox(ctx context.Context, in inbox.Inbox) error {
 			return err
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.until[in.ID] = w.Now().Add(v.again)
-	return nil
+	if v.again == 0 {
+		return nil
+	}
+	return w.Outbox.Pause(context.WithoutCancel(ctx), in.ID, v.again)
 }
 
 // job is one claim.
@@ -259,8 +258,8 @@ func (v *visit) work(ctx context.Context, claims []outbox.Claim) error {
 		}
 		var outcomes []outbox.Outcome
 		for _, j := range jobs {
-			if j.end == nil { // the server is left alone, the connection broke, or ctx has ended
-				j.back(v.again)
+			if j.end == nil { // the actions of the inbox pause, the connection broke, or ctx has ended
+				j.back(0)
 				j.end.Error = cmp.Or(v.why, j.end.Error)
 			}
 			outcomes = append(outcomes, *j.end)

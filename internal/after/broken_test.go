@@ -139,6 +139,7 @@ func TestLogins(t *testing.T) {
 			}
 			for r.now = 0; r.now < tt.again; r.now += time.Minute {
 				r.work()
+				r.wants("seen", 1)
 			}
 			if logins != 1 {
 				t.Errorf("%d logins in %s, want one", logins, tt.again)
@@ -146,6 +147,10 @@ func TestLogins(t *testing.T) {
 			r.wantEnd(2, outbox.Waiting, "not now")
 			if r.work(); logins != 2 {
 				t.Errorf("%d logins after %s, want another one", logins, tt.again)
+			}
+			r.paused = 0 // an operator ends the pause
+			if r.work(); logins != 3 {
+				t.Errorf("%d logins when the pause was ended, want another one", logins)
 			}
 		})
 	}

@@ -42,6 +42,7 @@ type rig struct {
 	trail   []string
 	now     time.Duration // since the beginning
 	due     map[int64]time.Duration
+	paused  time.Duration // the actions of the inbox pause until then
 	dead    bool          // the worker was killed: nothing is recorded any more
 	renewed chan struct{} // gets an element for each renewal that somebody waits for
 }
@@ -183,7 +184,17 @@ func (r *rig) wantEnd(id int64, status outbox.Status, why string) {
 
 func (r *rig) inboxes(context.Context) ([]inbox.Inbox, error) { return []inbox.Inbox{r.in}, nil }
 
-func (r *rig) InboxesDue(context.Context, string) ([]int64, error) { return []int64{r.in.ID}, nil }
+func (r *rig) InboxesDue(context.Context, string) ([]int64, error) {
+	if r.now < r.paused {
+		return nil, nil
+	}
+	return []int64{r.in.ID}, nil
+}
+
+func (r *rig) Pause(_ context.Context, _ int64, d time.Duration) error {
+	r.paused = r.now + d
+	return nil
+}
 
 func (r *rig) List(_ context.Context, _ outbox.Filter, each func(outbox.Entry) error) error {
 	for _, e := range r.entries {

@@ -214,7 +214,7 @@ func (v *visit) fail(ctx context.Context, jobs []*job, err error) {
 	v.log.Info("actions on the IMAP server were not carried out", "messages", len(jobs), "error", why)
 }
 
-// leave has the server left alone: the error is about it, and not about messages.
+// leave pauses the actions of an inbox: the error is about its server, and not about messages.
 func (v *visit) leave(err error) {
 	v.stopped, v.why, v.again = true, text.Brief(err), serverAgain
 	if ofKind(err, imapsrc.KindAuth, imapsrc.KindExpired) {

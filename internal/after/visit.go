@@ -20,7 +20,7 @@ type visit struct {
 	boxes  []inbox.Inbox // the active ones
 	log    *slog.Logger
 	conn   Server        // nil before it is needed, and after it broke
-	again  time.Duration // how long to leave the server alone; 0 while it works
+	again  time.Duration // how long the actions of the inbox pause; 0 while its server works
 	alone  int           // how many claims to process one at a time
 	breaks int           // connections that broke
 

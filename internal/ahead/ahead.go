@@ -10,7 +10,7 @@
 // the process renews it. Receipts and holders stay. A time that is less far ahead may be a real
 // pause; it is left alone, and passes within the longest pause of its kind.
 //
-// Actions on the IMAP server are left alone, too: one may be planned for next month.
+// When an action on the IMAP server is due is left alone, too: it may be planned for next month.
 package ahead
 
 import (
@@ -64,6 +64,7 @@ func (c Config) kinds() []kind {
 	w := c.Longest
 	all := []kind{ // a row for each inbox, account, destination, and thing that is wrong
 		{"scans", "monitored_emails", "scan_until", "", nil, max(w.Inbox, w.ScanLease), w.ScanLease, "", ""},
+		{"pauses of actions", "monitored_emails", "actions_at", "", nil, w.Inbox, 0, "", ""},
 		{"tokens", "oauth_tokens", "held_until", "", nil, w.TokenLease, w.TokenLease, "", ""},
 		{"destinations", "monitored_destinations", "retry_at", "", nil, w.Destination, 0, "", ""},
 		{"reminders", "monitored_said", "said_at", "", nil, 0, 0, "", ""},

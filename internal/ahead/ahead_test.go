@@ -140,6 +140,10 @@ func TestRepair(t *testing.T) {
 				longest.Inbox, longest.ScanLease, "SELECT scan_until FROM monitored_emails",
 			},
 			{
+				"pauses of actions", func(at int64) { b.exec("UPDATE monitored_emails SET actions_at = ?", at) },
+				longest.Inbox, 0, "SELECT actions_at FROM monitored_emails",
+			},
+			{
 				"tokens", func(at int64) {
 					b.exec("DELETE FROM oauth_tokens")
 					b.exec("INSERT INTO oauth_tokens (account, app, sealed, generation, login_needed, holder, held_until) VALUES ('relay', '', '', 1, '', 'w', ?)", at)

@@ -16,11 +16,12 @@ const (
 
 	sqlTouchInbox  = `UPDATE monitored_emails SET updated_at = ? WHERE id = ?`
 	sqlUpdateInbox = `UPDATE monitored_emails SET email_password = ?, description = ?, host = ?, port = ?,
-		security = ?, allow_plaintext = ?, allow_delete = ?, username = ?, auth = ?, ca_file = ?, tls_fingerprint = ?, client_cert = ?, start = ?, updated_at = ? WHERE id = ?`
+		security = ?, allow_plaintext = ?, allow_delete = ?, username = ?, auth = ?, ca_file = ?, tls_fingerprint = ?, client_cert = ?, start = ?,
+		actions_at = 0, updated_at = ? WHERE id = ?`
 
 	// An outage from before it was disabled is over: one that is found now is reported again.
 	sqlEnableInbox = `UPDATE monitored_emails SET is_active = 1, failed_scans = 0, failing_since = NULL,
-		outage_since = NULL, outage_until = NULL, updated_at = ? WHERE id = ? AND is_active = 0`
+		outage_since = NULL, outage_until = NULL, actions_at = 0, updated_at = ? WHERE id = ? AND is_active = 0`
 	sqlRecord = `INSERT INTO monitored_emails_events (task_id, inbox_id, at, worker, event, detail) VALUES (0, ?, ?, ?, ?, ?)`
 
 	// Reads both tables; they have a row for each inbox only.

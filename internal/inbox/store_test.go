@@ -326,6 +326,36 @@ func TestListEnableDisableRemove(t *testing.T) {
 	})
 }
 
+// TestEndsPause: a change of an inbox, and to enable it, end the pause of its actions.
+func TestEndsPause(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		in := b.add("desk@firm.example")
+		for name, change := range map[string]func() error{
+			"set": func() error {
+				_, err := b.Set(b.ctx, in.Address, Changes{Password: ptr("sesame")})
+				return err
+			},
+			"enable": func() error {
+				b.exec(`UPDATE monitored_emails SET is_active = 0`)
+				return b.Enable(b.ctx, in.Address, "ann", "by an operator")
+			},
+		} {
+			b.exec(`UPDATE monitored_emails SET actions_at = 5`)
+			if err := change(); err != nil {
+				t.Fatal(err)
+			}
+			var at []int64
+			err := b.db.View(b.ctx, func(tx *gorm.DB) (err error) {
+				at, err = db.Query(tx, db.Value[int64], `SELECT actions_at FROM monitored_emails`)
+				return err
+			})
+			if err != nil || !slices.Equal(at, []int64{0}) {
+				t.Errorf("after %s the pause ends at %d, %v; want 0: there is none", name, at, err)
+			}
+		}
+	})
+}
+
 // TestByID: inboxes that are gone are left out, disabled ones are not.
 func TestByID(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {

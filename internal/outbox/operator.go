@@ -84,12 +84,16 @@ func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
 }
 
 // Retry requeues dead and skipped entries with all their attempts, and makes waiting ones due now.
-// It ends the pauses of their destinations, but enables none that is gone. An event that could not
-// be made is not retried. It returns how many entries changed. Each one adds a line with the
-// operator to the trail of its task or inbox, as with Skip and Purge.
+// It ends the pauses of their destinations, and of the actions of their inboxes, but enables no
+// destination that is gone. An event that could not be made is not retried. It returns how many
+// entries changed. Each one adds a line with the operator to the trail of its task or inbox, as do
+// Skip and Purge.
 func (s *Store) Retry(ctx context.Context, who string, ids ...int64) (int, error) {
 	return s.byOperator(ctx, who, "event_retried", sqlToRetry, ids, Retryable, func(tx *gorm.DB, ids []int64, now time.Time) (int64, error) {
 		if err := db.Run(tx, sqlEndPauses, ids); err != nil {
+			return 0, err
+		}
+		if err := db.Run(tx, sqlEndPausesOfInboxes, ids, Server); err != nil {
 			return 0, err
 		}
 		return db.Exec(tx, sqlRetry, now.UnixMicro(), now, ids)

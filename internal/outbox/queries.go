@@ -47,8 +47,12 @@ WHERE destination = ? AND visible_at <= ? AND (inbox_id = ? OR ? = 0) AND (
       OR o.action <> '' AND p.id <> o.id AND p.visible_at > ? AND p.status = 'in_progress') LIMIT 1) IS NULL
 ORDER BY visible_at, id LIMIT ?`
 
-	// By monitored_outbox_claim.
-	sqlInboxesDue = `SELECT DISTINCT inbox_id FROM monitored_outbox WHERE destination = ? AND visible_at <= ?`
+	// By monitored_outbox_claim, and all inboxes.
+	sqlInboxesDue = `
+SELECT DISTINCT inbox_id FROM monitored_outbox WHERE destination = ? AND visible_at <= ?
+  AND inbox_id NOT IN (SELECT id FROM monitored_emails WHERE actions_at > ?)`
+
+	sqlPause = `UPDATE monitored_emails SET actions_at = ? WHERE id = ?`
 
 	// The new receipt makes two claims of one entry conflict.
 	sqlClaim = `
@@ -110,6 +114,9 @@ const (
 
 	sqlEndPauses = `
 UPDATE monitored_destinations SET retry_at = 0 WHERE name IN (SELECT destination FROM monitored_outbox WHERE id IN ?)`
+
+	sqlEndPausesOfInboxes = `
+UPDATE monitored_emails SET actions_at = 0 WHERE id IN (SELECT inbox_id FROM monitored_outbox WHERE id IN ? AND destination = ?)`
 
 	sqlForgetDestination = `DELETE FROM monitored_destinations WHERE name = ?`
 )

@@ -78,20 +78,32 @@ func (s *Store) Receive(ctx context.Context, want Want) ([]Claim, error) {
 	return claims, nil
 }
 
-// InboxesDue are the inboxes of entries that are due.
+// InboxesDue are the inboxes of entries that are due, without those that Pause holds back.
 func (s *Store) InboxesDue(ctx context.Context, destination string) (ids []int64, _ error) {
 	err := s.db.View(ctx, func(tx *gorm.DB) error {
 		now, err := s.db.Now(tx)
 		if err != nil {
 			return err
 		}
-		ids, err = db.Query(tx, db.Value[int64], sqlInboxesDue, destination, now.UnixMicro())
+		ids, err = db.Query(tx, db.Value[int64], sqlInboxesDue, destination, now.UnixMicro(), now.UnixMicro())
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read outbox entries for %q: %w", destination, err)
 	}
 	return ids, nil
+}
+
+// Pause holds the actions of an inbox back for d, in all processes. A change of the inbox ends it,
+// and so does Retry of one of its actions.
+func (s *Store) Pause(ctx context.Context, inboxID int64, d time.Duration) error {
+	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
+		return db.Run(tx, sqlPause, now.Add(d).UnixMicro(), inboxID)
+	})
+	if err != nil {
+		return fmt.Errorf("pause the actions of inbox %d: %w", inboxID, err)
+	}
+	return nil
 }
 
 // holding is an entry and the receipt of its claim.

@@ -324,6 +324,50 @@ func TestNotMade(t *testing.T) {
 	})
 }
 
+// TestPause: while the actions of an inbox pause, none of them is due in any process, new ones
+// neither. An operator who retries one ends the pause of its inbox.
+func TestPause(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		b.must(b.db.Change(t.Context(), func(tx *gorm.DB, now time.Time) error {
+			var rows [][]any
+			for _, id := range []int64{7, 8} {
+				rows = append(rows, []any{id, fmt.Sprint(id), "", "", 1, "", 0, "", 0, "", "", "", "", "", 0, 0, now, now})
+			}
+			return db.Insert(tx, "monitored_emails", "id, email_address, email_password, description, is_active, host, port, security, allow_plaintext, "+
+				"username, auth, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at", rows)
+		}))
+		occurs := func() {
+			b.happen(Occurrence{Kind: Dead, TaskID: 1})
+			_, err := b.Expand(t.Context(), 10, func(_ context.Context, os []Occurrence) (all []Planned, _ error) {
+				for _, id := range []int64{7, 8} {
+					all = append(all, Planned{Occurrence: os[0], Destination: Server, EventID: EventID(os[0], fmt.Sprint(id)), InboxID: id, Action: "seen"})
+				}
+				return all, nil
+			})
+			b.must(err)
+		}
+		wantDue := func(want ...int64) {
+			t.Helper()
+			due, err := b.another().InboxesDue(t.Context(), Server)
+			if slices.Sort(due); err != nil || !slices.Equal(due, want) {
+				t.Errorf("the inboxes %d are due, %v; want %d", due, err, want)
+			}
+		}
+		occurs()
+		wantDue(7, 8)
+		b.must(b.Pause(t.Context(), 7, time.Hour))
+		b.must(b.Pause(t.Context(), 8, time.Hour))
+		wantDue()
+		occurs()
+		wantDue()
+		_, err := b.Retry(t.Context(), "anna", b.all()[0].ID)
+		b.must(err)
+		wantDue(b.all()[0].InboxID)
+		b.must(b.Pause(t.Context(), 8, 0))
+		wantDue(7, 8)
+	})
+}
+
 // TestServerActions: an occurrence may have several actions, whose inboxes are found, and their
 // ends stand in the audit trail of the task, once.
 func TestServerActions(t *testing.T) {

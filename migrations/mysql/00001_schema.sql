@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS monitored_emails (
     scan_holder     VARCHAR(255) NOT NULL, -- who scans this inbox now; empty when nobody does
     scan_token      BIGINT       NOT NULL, -- grows by one each time the scan lease changes hands
     scan_until      BIGINT       NOT NULL, -- end of the scan lease
+    actions_at      BIGINT       NOT NULL DEFAULT 0, -- nothing is done on its server (after) before; 0: no pause
     created_at      DATETIME(6)  NOT NULL,
     updated_at      DATETIME(6)  NOT NULL,
     last_scanned_at DATETIME(6)  NULL,

@@ -30,6 +30,7 @@ CREATE TABLE monitored_emails (
     scan_holder     TEXT     NOT NULL, -- who scans this inbox now; empty when nobody does
     scan_token      INTEGER  NOT NULL, -- grows by one each time the scan lease changes hands
     scan_until      INTEGER  NOT NULL, -- end of the scan lease
+    actions_at      INTEGER  NOT NULL DEFAULT 0, -- nothing is done on its server (after) before; 0: no pause
     created_at      DATETIME NOT NULL,
     updated_at      DATETIME NOT NULL,
     last_scanned_at DATETIME NULL,
