@@ -57,8 +57,8 @@ func bounceInbox(cfg *config.Config, active []inbox.Inbox) error {
 }
 
 // withBounces adds a row for a bounce inbox that was removed or disabled, in order of addresses. A
-// run prints it like that of an inbox that cannot be read. There is no failure notice: such an inbox has no scans that
-// fail.
+// run prints it like that of an inbox that cannot be read. There is no failure notice: such an
+// inbox has no scans that fail.
 func (s *services) withBounces(ctx context.Context, rows []pass.InboxReport, active []inbox.Inbox, quiet bool) []pass.InboxReport {
 	err := bounceInbox(s.cfg, active)
 	if err == nil {

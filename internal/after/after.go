@@ -157,7 +157,7 @@ func (w *Worker) enter(inboxID int64) bool {
 		return false
 	}
 	if w.busy == nil {
-		w.busy, w.until, w.places = map[int64]bool{}, map[int64]time.Time{}, make(chan struct{}, inboxes)
+		w.busy, w.places = map[int64]bool{}, make(chan struct{}, inboxes)
 	}
 	w.busy[inboxID] = true
 	return true
