@@ -189,7 +189,7 @@ func (s *services) logCommits(ctx context.Context, whole time.Duration) {
 	if took > max(whole/2, time.Second) {
 		level = slog.LevelInfo
 	}
-	s.log.Log(ctx, level, "commits to the database", "number", n, "took", took.Round(time.Millisecond), "of", whole)
+	s.log.Log(ctx, level, "commits to the database", "commits", n, "took", took.Round(time.Millisecond), "pass", whole)
 }
 
 // untilSignal ends with the first SIGINT or SIGTERM; a second one is not caught any more.

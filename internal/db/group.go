@@ -119,7 +119,7 @@ func (g *Group[C]) commitWaiting(ctx context.Context) {
 }
 
 // gather takes the changes that wait, when there are as many as in the larger of the last two
-// batches, or the patience has ended.
+// batches, or 4 ms have passed.
 func (g *Group[C]) gather() []*grouped[C] {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -23,7 +23,7 @@ func (w *world) far(roundTrip time.Duration) {
 	w.configure()
 }
 
-var commitsLogged = regexp.MustCompile(`msg="commits to the database" number=(\d+)`)
+var commitsLogged = regexp.MustCompile(`msg="commits to the database" commits=(\d+)`)
 
 // TestCommitsAreShared: a slow commit makes the batches grow, and a message costs half a commit at
 // most. A commit of SQLite is quick, so how many changes share it depends on the machine.

@@ -10,10 +10,10 @@ import (
 // out in one write, before the first reply is read (RFC 2920 3.1), otherwise each one goes out when
 // its reply is wanted.
 //
-// Nobody reads while a group is written. The replies to it, at most 102 and usually of one line of
-// at most 512 octets (RFC 5321 4.5.3.1.5), fit into the receive buffer of this host: the relay need
-// not wait for us, so it reads on. A relay that writes more, and waits, meets the deadline of the
-// write.
+// No reply is read while a group is written. The replies to it, at most 102 and usually of one line
+// of at most 512 octets (RFC 5321 4.5.3.1.5), fit into the receive buffer of this host: the relay
+// need not wait for us, so it reads on. A relay that writes more, and waits, meets the deadline of
+// the write.
 type group struct {
 	c         *conn
 	pipelined bool
@@ -91,9 +91,9 @@ func outOfStep(at Stage, rep reply) bool {
 // tooEarly are the words of Postfix and OpenSMTPD, and of Exim, for commands before their time.
 var tooEarly = []string{"pipelining", "synchronization error"}
 
-// void ends a group of which the relay has accepted nobody, after the last reply that was read. RFC
-// 2920 3.1: each reply has to be read, and DATA may get 354 all the same. Then a lone dot ends the
-// content, and nobody gets it. After that, RSET shows that the replies are in step.
+// void ends a group in which the relay accepted no recipient, after the last reply that was read.
+// RFC 2920 3.1: each reply has to be read, and DATA may get 354 all the same. Then a lone dot ends
+// the content, and nobody gets it. After that, RSET shows that the replies are in step.
 func (t *Transaction) void(last reply) (err error) {
 	for t.said.pipelined && !t.said.complete() && last.code != 421 {
 		last, err = t.said.reply()

@@ -270,7 +270,7 @@ func TestResetAfter354(t *testing.T) {
 }
 
 // TestLongGroup: a hundred recipients, and replies with the longest lines, at a relay with small
-// buffers that reads no further before it has got rid of a reply. Neither waits for the other.
+// buffers that reads no further before it has sent a reply. Neither waits for the other.
 func TestLongGroup(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -228,7 +228,7 @@ func TestManyRecipientsThenLost(t *testing.T) {
 			t.Errorf("error %q, want the relay's, at the second MAIL", got)
 		}
 		if len(res.Outcomes) != 100 || strings.Count(brief(res), "accepted") != 100 {
-			t.Errorf("%d outcomes: %s, want the first hundred accepted and no word of the others", len(res.Outcomes), brief(res))
+			t.Errorf("%d outcomes: %s, want the first hundred accepted and no outcome for the others", len(res.Outcomes), brief(res))
 		}
 	})
 }

@@ -124,7 +124,7 @@ func (d *deliverer) sending(ctx context.Context, j *job, as tasks.Form, ds []tas
 		j.claim.At, j.claim.Lease = c.At, 0
 		d.leases.hold(j.claim)
 	case errors.Is(err, tasks.ErrTaken):
-		d.log.Info("not sent: the task was claimed or changed by somebody else", "task", c.Task.ID)
+		d.log.Info("not sent: another worker or an operator claimed or changed the task", "task", c.Task.ID)
 		d.taken.Store(true)
 	default: // the database
 		j.doubt = true

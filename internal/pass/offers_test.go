@@ -100,7 +100,7 @@ func TestOfferTaken(t *testing.T) {
 				if slices.Contains(s.relay.subjects(), "one") {
 					t.Error("it was sent, want that nothing goes out that cannot be marked")
 				}
-				s.wantLog("not sent: the task was claimed or changed by somebody else")
+				s.wantLog("not sent: another worker or an operator claimed or changed the task")
 				check(t, s.queue.Queue.Finish(t.Context(), theirs[0].Receipt, tasks.Result{Status: tasks.Forwarded}))
 				if trail, err := s.queue.Events(t.Context(), theirs[0].Task.ID); err != nil || len(trail) > 0 {
 					t.Errorf("the trail is %+v, %v; want it to be empty: that is no conflict", trail, err)
@@ -124,7 +124,7 @@ func TestOthersWork(t *testing.T) {
 		s.put("a", "b", "c", "d", "e", "f")
 		s.wantNoError(s.run())
 		s.wantSent("a", "d", "e", "f")
-		if n := strings.Count(s.log.String(), "not sent: the task was claimed or changed by somebody else"); n > 0 {
+		if n := strings.Count(s.log.String(), "not sent: another worker or an operator claimed or changed the task"); n > 0 {
 			t.Errorf("%d messages were begun that another worker had, want none", n)
 		}
 	})

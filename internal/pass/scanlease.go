@@ -22,7 +22,7 @@ type scanLease struct {
 	ttl    time.Duration
 }
 
-// acquireScan asks for the scan lease of an inbox. A server that asked to be left alone is an
+// acquireScan asks for the scan lease of an inbox. A server that asked clients to back off is an
 // error.
 func acquireScan(ctx context.Context, p *Pass, in inbox.Inbox) (*scanLease, *inbox.Busy, error) {
 	if ctx.Err() != nil {
@@ -46,7 +46,7 @@ func acquireScan(ctx context.Context, p *Pass, in inbox.Inbox) (*scanLease, *inb
 	return &scanLease{leases: p.Inboxes, in: got.Inbox, by: got.Scan(), ttl: ttl}, nil, nil
 }
 
-// PausedError says that the server of an inbox asked to be left alone.
+// PausedError says that the server of an inbox asked clients to back off.
 type PausedError struct{ Until time.Time }
 
 func (e *PausedError) Error() string {

@@ -48,7 +48,8 @@ func (s *slots) acquireAll(ctx context.Context) error {
 	return nil
 }
 
-// end waits for room among those whose end is being recorded, and returns what gives that up.
+// end waits for room among those whose end is being recorded, and returns a function that releases
+// it.
 func (s *slots) end() (ended func()) {
 	_ = s.ends.Acquire(context.Background(), 1) // fails only with its context
 	return func() { s.ends.Release(1) }

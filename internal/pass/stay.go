@@ -13,7 +13,7 @@ import (
 
 // Visit scans the inbox under its scan lease, connects if there is no connection, and has what is
 // due delivered. It does not wait for the deliverer. When another run scans the inbox, that run is
-// busy, and only the deliverer works. A server that asked to be left alone is a *PausedError.
+// busy, and only the deliverer works. A server that asked clients to back off is a *PausedError.
 func (h *Held) Visit(ctx context.Context) (busy *inbox.Busy, err error) {
 	if err := h.session.begin(ctx, h.dial); err != nil {
 		return nil, err
