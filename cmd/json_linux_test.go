@@ -45,8 +45,8 @@ var jsonCases = []struct{ section, args string }{
 // keyed are objects whose keys are data: their paths end with a star.
 var keyed = regexp.MustCompile(`(^|\.)(counts|gone_as|labels|captured)\.[^.]*$`)
 
-// kinds are the paths in a JSON value, with their types. The conditions of a group have the paths of
-// a condition.
+// kinds are the paths in a JSON value, with their types. The conditions of a group have the paths
+// of a condition.
 func kinds(path string, v any, into map[string]map[string]bool) {
 	kind := ""
 	switch v := v.(type) {
