@@ -40,6 +40,34 @@ func TestUnprinted(t *testing.T) {
 	}
 }
 
+// TestUnprintedWithError: what a command could not print is its failure, also if it ends with
+// another error and exit code.
+func TestUnprintedWithError(t *testing.T) {
+	full := errors.New("no space left on device")
+	for _, other := range []error{nil, errRetry, &exitError{exitRetry, errors.New("not all of it")}} {
+		want := "postrider: no space left on device"
+		if errorText(other) != "" {
+			want += "\nnot all of it"
+		}
+		err := (&app{unprinted: full}).orUnprinted(other)
+		if code, text := exitCode(err), errorText(err); code != exitFailed || text != want {
+			t.Errorf("with the error %v: exit code %d, %q; want %d, %q", other, code, text, exitFailed, want)
+		}
+	}
+}
+
+// TestConfirmUnprinted: nobody is asked to agree to what could not be printed.
+func TestConfirmUnprinted(t *testing.T) {
+	var errs bytes.Buffer
+	a := &app{in: strings.NewReader("y\n"), err: &errs, unprinted: errors.New("no space left on device")}
+	if err := a.confirm(false, "Make these changes?"); err == nil || !strings.HasPrefix(err.Error(), "nothing was changed") || errs.Len() > 0 {
+		t.Errorf("confirm returns %v and prints %q, want an error, and no question", err, &errs)
+	}
+	if err := a.confirm(true, "Make these changes?"); err != nil {
+		t.Errorf("with --yes confirm returns %v, want nil", err)
+	}
+}
+
 // TestJSONControls: no control by a stranger reaches a terminal in JSON, and the text stays the
 // same.
 func TestJSONControls(t *testing.T) {

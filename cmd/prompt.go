@@ -135,12 +135,15 @@ func (a *app) askPassword(tty *os.File, address string) (string, error) {
 	return password, err
 }
 
-// confirm asks on a terminal; elsewhere only --yes agrees.
+// confirm asks on a terminal; elsewhere only --yes agrees. It does not ask about what could not be
+// printed before.
 func (a *app) confirm(yes bool, question string) error {
-	if yes {
+	switch {
+	case yes:
 		return nil
-	}
-	if a.terminal() == nil {
+	case a.unprinted != nil:
+		return errors.New("nothing was changed, because the changes could not be printed")
+	case a.terminal() == nil:
 		return usage(fmt.Errorf("cannot ask %q without a terminal; add --yes", question))
 	}
 	agreed, err := terminal.Confirm(a.in, a.err, question, false)

@@ -3,7 +3,6 @@
 package cmd
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +49,7 @@ type app struct {
 	verbose   int
 	bar       terminal.Bar // of the pass that is going on
 	width     int          // of the terminal; 0 for what standard output has
-	unprinted error        // the first error of print; run returns it
+	unprinted error        // the first error of print; run reports it
 }
 
 // Main runs the command line of this process and returns its exit code.
@@ -66,14 +65,23 @@ func Main() int {
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.tree()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if errorText(err) == "" {
-		err = cmp.Or(a.unprinted, err)
-	}
+	err := a.orUnprinted(root.ExecuteContext(ctx))
 	if text := errorText(err); text != "" {
 		_, _ = fmt.Fprintln(a.err, text)
 	}
 	return exitCode(err)
+}
+
+// orUnprinted adds to the error of a command that its output could not be written. That is a
+// failure, whatever else the command met: what a script has got is not complete.
+func (a *app) orUnprinted(err error) error {
+	switch {
+	case a.unprinted == nil:
+		return err
+	case errorText(err) == "":
+		return a.unprinted
+	}
+	return &exitError{exitFailed, errors.Join(a.unprinted, err)}
 }
 
 // Commands is the whole command line, for manual pages and completions. It is not for running.
