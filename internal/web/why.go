@@ -36,11 +36,13 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request, u user) error {
 	if !s.explaining.TryLock() {
 		return &failure{http.StatusConflict, "Another message is being explained. Try again in a few seconds."}
 	}
-	defer s.explaining.Unlock()
-	ctx, cancel := context.WithTimeout(r.Context(), explainPatience)
-	defer cancel()
+	steps, err := func() ([]route.Step, error) {
+		defer s.explaining.Unlock() // not held while the page is made and sent
+		ctx, cancel := context.WithTimeout(r.Context(), explainPatience)
+		defer cancel()
+		return s.Explain(ctx, t)
+	}()
 	b := messageBody{ID: id}
-	steps, err := s.Explain(ctx, t)
 	if err != nil {
 		b.Problem = "The routes could not be tried, because the message could not be fetched: " + text.Error(err)
 	}

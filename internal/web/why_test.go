@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -36,6 +37,42 @@ func TestExplainOneAtATime(t *testing.T) {
 	explain().has(t, http.StatusOK)
 	if n := len(began) + 1; n != 2 {
 		t.Errorf("%d messages were fetched, want the first and the last", n)
+	}
+}
+
+// slowBrowser does not read the page before may is closed.
+type slowBrowser struct {
+	http.ResponseWriter
+	began, may chan struct{}
+}
+
+func (b slowBrowser) Write(p []byte) (int, error) {
+	close(b.began)
+	<-b.may
+	return len(p), nil
+}
+
+// TestExplainToSlowBrowser: others can have a message explained while a page is being sent.
+func TestExplainToSlowBrowser(t *testing.T) {
+	s := newSite(t, func(s *site) {
+		s.options.Explain = func(context.Context, tasks.Task) ([]route.Step, error) { return nil, nil }
+	})
+	s.firm()
+	path := "/messages/" + itoa(s.number(`SELECT MIN(id) FROM monitored_emails_tasks`)) + "/explain"
+	got, request := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, s.URL+path, nil)
+	request.RemoteAddr = "127.0.0.1:1024"
+	slow := slowBrowser{got, make(chan struct{}), make(chan struct{})}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.page.Handler().ServeHTTP(slow, request)
+	}()
+	<-slow.began
+	s.do(client(t), http.MethodPost, path, "").has(t, http.StatusOK)
+	close(slow.may)
+	<-done
+	if got.Code != http.StatusOK {
+		t.Errorf("the slow browser gets %d, want %d", got.Code, http.StatusOK)
 	}
 }
 
