@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Send hands the content over and returns the Outcomes. The error is an *Error when the relay is at
-// fault, else the spool's. When no recipient is accepted, or the transaction is over, it does
-// nothing.
+// Send hands the content over and returns the Outcomes; see also Rest. The error is an *Error when
+// the relay is at fault, else the spool's. When no recipient is accepted, or the transaction is
+// over, it does nothing.
 //
 // It takes no context: what is begun is finished, and Config.Timeouts bound it.
 func (t *Transaction) Send() ([]Outcome, error) {

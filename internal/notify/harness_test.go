@@ -210,6 +210,7 @@ type fakeRelay struct {
 	sent   []sentMail
 	mail   func() // called at MAIL
 	before func() // called after the message was accepted, before the reply
+	left   int    // how many transactions end before the content
 	err    error
 	status forward.Status // Accepted when empty
 }
@@ -235,10 +236,12 @@ type fakeTransaction struct {
 	relay    *fakeRelay
 	mail     sentMail
 	outcomes []forward.Outcome
+	rest     []string
 }
 
 func (f *fakeTransaction) Accepted() []string          { return f.mail.env.To }
 func (f *fakeTransaction) Outcomes() []forward.Outcome { return f.outcomes }
+func (f *fakeTransaction) Rest() []string              { return f.rest }
 func (f *fakeTransaction) Reset()                      {}
 
 func (f *fakeTransaction) Send() ([]forward.Outcome, error) {
@@ -247,6 +250,10 @@ func (f *fakeTransaction) Send() ([]forward.Outcome, error) {
 	defer r.mu.Unlock()
 	if r.err != nil {
 		return nil, r.err
+	}
+	if r.left > 0 {
+		r.left, f.rest = r.left-1, f.mail.env.To
+		return nil, nil
 	}
 	if r.status != "" && r.status != forward.Accepted {
 		f.outcomes = []forward.Outcome{{Recipient: to, Status: r.status, Code: 550, Enhanced: "5.1.1", Reply: "no"}}

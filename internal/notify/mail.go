@@ -14,6 +14,9 @@ import (
 	"postrider/internal/text"
 )
 
+// maxTransactions is in how many transactions a notice is tried that the relay leaves undecided.
+const maxTransactions = 5
+
 // mail sends a digest to the relay. It has a null reverse-path (RFC 5321 4.5.5), so that it never
 // bounces. When the outcome is unknown, the digest counts as not sent. mail renews the lease before
 // the content, so that a run whose lease was taken over sends nothing.
@@ -25,14 +28,17 @@ func (n *Notifier) mail(ctx context.Context, ch channel, d Digest) error {
 	if err != nil {
 		return err
 	}
-	mail, err := n.Begin(ctx, forward.Envelope{To: []string{to}, NullOnly: true}, content)
-	defer mail.Reset()
-	if len(mail.Accepted()) > 0 {
-		if err = n.Store.renew(context.WithoutCancel(ctx), ch, n.Config.Worker); err == nil {
-			_, err = mail.Send()
+	var outcomes []forward.Outcome
+	env := forward.Envelope{To: []string{to}, NullOnly: true}
+	for range maxTransactions {
+		if outcomes, env.To, err = n.transact(ctx, ch, env, content); err != nil || len(env.To) == 0 {
+			break
 		}
 	}
-	for _, o := range mail.Outcomes() {
+	if err == nil && len(outcomes) == 0 {
+		err = fmt.Errorf("the relay ended the connection before the content, %d times in a row", maxTransactions)
+	}
+	for _, o := range outcomes {
 		if o.Status == forward.Accepted {
 			return nil
 		}
@@ -42,6 +48,18 @@ func (n *Notifier) mail(ctx context.Context, ch channel, d Digest) error {
 		return fmt.Errorf("mail a failure notice to %s: %w", to, err)
 	}
 	return nil
+}
+
+// transact is one transaction with the relay. It returns the recipients that are left for the next.
+func (n *Notifier) transact(ctx context.Context, ch channel, env forward.Envelope, c *forward.Content) ([]forward.Outcome, []string, error) {
+	mail, err := n.Begin(ctx, env, c)
+	defer mail.Reset()
+	if len(mail.Accepted()) > 0 {
+		if err = n.Store.renew(context.WithoutCancel(ctx), ch, n.Config.Worker); err == nil {
+			_, err = mail.Send()
+		}
+	}
+	return mail.Outcomes(), mail.Rest(), err
 }
 
 func refusal(o forward.Outcome) error {

@@ -79,6 +79,7 @@ func (c Config) lease() time.Duration { return min(c.Lease, maxLease) }
 type Transaction interface {
 	Accepted() []string
 	Outcomes() []forward.Outcome
+	Rest() []string
 	Send() ([]forward.Outcome, error)
 	Reset()
 }
