@@ -199,10 +199,7 @@ func (w *Worker) inbox(ctx context.Context, in inbox.Inbox) error {
 			return err
 		}
 	}
-	if v.again == 0 {
-		return nil
-	}
-	return w.Outbox.Pause(context.WithoutCancel(ctx), in.ID, v.again)
+	return nil
 }
 
 // job is one claim.
@@ -249,12 +246,17 @@ func (v *visit) work(ctx context.Context, claims []outbox.Claim) error {
 		groups[at] = append(groups[at], j)
 	}
 	for _, at := range order {
-		jobs := groups[at]
+		jobs, before := groups[at], v.again
 		for _, j := range jobs {
 			v.admit(j, at, v.worker.Now())
 		}
 		if err := v.group(ctx, at, open(jobs)); err != nil {
 			return err
+		}
+		if v.again > before { // before the claims are released: other workers see that they are due
+			if err := v.worker.Outbox.Pause(context.WithoutCancel(ctx), v.in.ID, v.again); err != nil {
+				return err
+			}
 		}
 		var outcomes []outbox.Outcome
 		for _, j := range jobs {

@@ -137,6 +137,11 @@ func TestLogins(t *testing.T) {
 				r.wants("seen", 1)
 				r.wants("flag:A", 1)
 			}
+			r.ended = func() { // another host looks for work
+				if due, err := r.InboxesDue(t.Context(), outbox.Server); len(due) > 0 || err != nil {
+					t.Errorf("while claims are released, the inboxes %d are due, %v; want none: the pause came first", due, err)
+				}
+			}
 			for r.now = 0; r.now < tt.again; r.now += time.Minute {
 				r.work()
 				r.wants("seen", 1)

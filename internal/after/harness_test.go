@@ -45,6 +45,7 @@ type rig struct {
 	paused  time.Duration // the actions of the inbox pause until then
 	dead    bool          // the worker was killed: nothing is recorded any more
 	renewed chan struct{} // gets an element for each renewal that somebody waits for
+	ended   func()        // called after outcomes were recorded, unless it is nil
 }
 
 // newRig has one message in the INBOX for each task, and none in the folder Done.
@@ -230,6 +231,9 @@ func (r *rig) Finish(_ context.Context, outcomes ...outbox.Outcome) ([]outbox.Cl
 		if o.Trail.Event != "" {
 			r.trail = append(r.trail, fmt.Sprintf("%d %s: %s", e.TaskID, o.Trail.Event, o.Trail.Detail))
 		}
+	}
+	if r.ended != nil {
+		r.ended()
 	}
 	return nil, nil
 }
