@@ -72,6 +72,7 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 		if err := s.register(ctx, f, batch[:n], cursor); err != nil {
 			return err
 		}
+		clear(batch[:n]) // a header may take 1 MiB of memory
 	}
 	if f.moves() && f.row.LastSeenUID < last { // nothing behind the last one registered had to be
 		return s.register(ctx, f, nil, last)

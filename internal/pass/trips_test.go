@@ -2,7 +2,9 @@ package pass
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -185,4 +187,35 @@ func TestBatchIsBoundedInOctets(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestPageKeepsNoMessages: what a page has registered takes no memory while its rest is fetched.
+func TestPageKeepsNoMessages(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		const n, header = 24, 256 << 10
+		s.pass.Config.Page, s.pass.Config.MaxSize = n+firstPage, 2*maxBatchOctets
+		server := s.servers[boxA]
+		server.change("INBOX", func(f *fakeFolder) {
+			f.sizes = map[uint32]int64{}
+			for uid := uint32(1); uid <= firstPage+n; uid++ {
+				f.mail[uid] = []byte("X: " + strings.Repeat(strings.Repeat("x", 70)+"\r\n ", header/73) + "\r\n" + string(fakeMail(fmt.Sprint(uid))))
+				f.sizes[uid] = maxBatchOctets // each one is a batch
+			}
+			f.next = firstPage + n + 1
+		})
+		heap := map[uint32]uint64{}
+		server.hook = func(_ context.Context, op string, uid uint32) error {
+			if op == "fetch" {
+				var m runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&m)
+				heap[uid] = m.HeapAlloc
+			}
+			return nil
+		}
+		s.scan(boxA)
+		if grown := int64(heap[firstPage+n]) - int64(heap[firstPage+2]); grown > 4*header {
+			t.Errorf("the heap has grown by %d octets while a page of %d messages was fetched, want at most %d", grown, n, 4*header)
+		}
+	})
 }
