@@ -95,7 +95,7 @@ func (s *Store) InboxesDue(ctx context.Context, destination string) (ids []int64
 }
 
 // Pause holds the actions of an inbox back for d, in all processes. A change of the inbox ends it,
-// and so does Retry of one of its actions.
+// and so does a login, or Retry of one of its actions.
 func (s *Store) Pause(ctx context.Context, inboxID int64, d time.Duration) error {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		return db.Run(tx, sqlPause, now.Add(d).UnixMicro(), inboxID)

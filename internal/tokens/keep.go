@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"time"
 
+	"gorm.io/gorm"
+
+	"postrider/internal/db"
 	"postrider/internal/oauth"
 	"postrider/internal/text"
 )
@@ -57,7 +60,7 @@ func (s *Store) seal(ctx context.Context, a Account, got oauth.Token, now time.T
 }
 
 // LoggedIn stores the token of a login. by is the account that logged in, if it is another one that
-// may open the mailbox; else empty.
+// may open the mailbox; else empty. The login ends the pause of the actions on the inbox's server.
 func (s *Store) LoggedIn(ctx context.Context, a Account, got oauth.Token, by string) error {
 	r, err := s.read(ctx, a.Key)
 	if err != nil {
@@ -68,7 +71,12 @@ func (s *Store) LoggedIn(ctx context.Context, a Account, got oauth.Token, by str
 		err = s.ensure(ctx, a)
 	}
 	if err == nil {
-		_, err = s.exec(ctx, sqlLoggedIn, a.App.Name, sealed, a.Key)
+		err = s.DB.Tx(ctx, func(tx *gorm.DB) error {
+			if err := db.Run(tx, sqlLoggedIn, a.App.Name, sealed, a.Key); err != nil {
+				return err
+			}
+			return db.Run(tx, sqlEndPause, a.InboxID)
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("store the login of %s: %w", a.Name, err)

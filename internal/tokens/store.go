@@ -16,7 +16,7 @@ import (
 	"postrider/internal/oauth"
 )
 
-// All SQL of the tokens, by primary key, except the last. One text serves MySQL, MariaDB and
+// All SQL of the tokens, by primary keys, except the last. One text serves MySQL, MariaDB and
 // SQLite.
 const (
 	sqlToken    = `SELECT app, sealed, generation, login_needed, holder FROM oauth_tokens WHERE account = ?`
@@ -32,7 +32,8 @@ const (
 	sqlCutShort = `UPDATE oauth_tokens SET held_until = 0 WHERE account = ? AND holder = ?`
 	sqlLoggedIn = `UPDATE oauth_tokens SET app = ?, sealed = ?, generation = generation + 1, login_needed = '', holder = '', held_until = 0
 		WHERE account = ?`
-	sqlAll = `SELECT account, app, sealed, login_needed FROM oauth_tokens` // a row for each inbox
+	sqlEndPause = `UPDATE monitored_emails SET actions_at = 0 WHERE id = ?`
+	sqlAll      = `SELECT account, app, sealed, login_needed FROM oauth_tokens` // a row for each inbox
 )
 
 // row is what the database has of an account's token.

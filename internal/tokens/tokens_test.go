@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -232,6 +233,33 @@ func TestLoginNeeded(t *testing.T) {
 		}
 		b.logIn(time.Hour)
 		b.want("a0", "")
+	})
+}
+
+// TestLoginEndsPause: a login ends the pause of the actions of its inbox, and of no other.
+func TestLoginEndsPause(t *testing.T) {
+	onEach(t, func(t *testing.T, b bench) {
+		var boxes []inbox.Inbox
+		for _, address := range []string{"ann@firm.example", "bob@firm.example"} {
+			in, err := b.Inboxes.Add(t.Context(), inbox.Inbox{Address: address, Host: "imap.firm.example"}, "oauth:corp")
+			if err != nil {
+				t.Fatal(err)
+			}
+			boxes = append(boxes, in)
+		}
+		b.exec("UPDATE monitored_emails SET actions_at = 5")
+		b.logIn(time.Hour) // of the relay
+		want := func(after string, want ...int64) {
+			t.Helper()
+			at, err := db.Read(t.Context(), b.DB, db.Value[int64], "SELECT actions_at FROM monitored_emails ORDER BY id")
+			if err != nil || !slices.Equal(at, want) {
+				t.Errorf("after the login of %s the pauses end at %d, %v; want %d", after, at, err, want)
+			}
+		}
+		want("the relay", 5, 5)
+		b.acct = ForInbox(boxes[0], b.acct.App)
+		b.logIn(time.Hour)
+		want("ann", 0, 5)
 	})
 }
 
