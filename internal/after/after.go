@@ -69,7 +69,7 @@ type Outbox interface {
 	Finish(ctx context.Context, outcomes ...outbox.Outcome) (lost []outbox.Claim, err error)
 	Extend(ctx context.Context, lease time.Duration, claims ...outbox.Claim) (lost []outbox.Claim, err error)
 	InboxesDue(ctx context.Context, destination string) ([]int64, error) // without those that pause
-	Pause(ctx context.Context, inboxID int64, d time.Duration) error
+	Pause(ctx context.Context, inboxID int64, updatedAt time.Time, d time.Duration) error
 	List(ctx context.Context, f outbox.Filter, each func(outbox.Entry) error) error
 }
 
@@ -254,7 +254,7 @@ func (v *visit) work(ctx context.Context, claims []outbox.Claim) error {
 			return err
 		}
 		if v.again > before { // before the claims are released: other workers see that they are due
-			if err := v.worker.Outbox.Pause(context.WithoutCancel(ctx), v.in.ID, v.again); err != nil {
+			if err := v.worker.Outbox.Pause(context.WithoutCancel(ctx), v.in.ID, v.in.UpdatedAt, v.again); err != nil {
 				return err
 			}
 		}

@@ -192,7 +192,7 @@ func (r *rig) InboxesDue(context.Context, string) ([]int64, error) {
 	return []int64{r.in.ID}, nil
 }
 
-func (r *rig) Pause(_ context.Context, _ int64, d time.Duration) error {
+func (r *rig) Pause(_ context.Context, _ int64, _ time.Time, d time.Duration) error {
 	r.paused = r.now + d
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"gorm.io/gorm"
 
 	"postrider/internal/db"
+	"postrider/internal/outbox"
 )
 
 func TestAddFillsInDefaults(t *testing.T) {
@@ -326,34 +327,57 @@ func TestListEnableDisableRemove(t *testing.T) {
 	})
 }
 
-// TestEndsPause: a change of an inbox, and to enable it, end the pause of its actions.
+// TestEndsPause: a change of an inbox, and to enable it, end the pause of its actions. Whoever still
+// has the old settings begins none.
 func TestEndsPause(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
-		in := b.add("desk@firm.example")
+		address := b.add("desk@firm.example").Address
+		pause := func(in Inbox) (paused bool) {
+			t.Helper()
+			err := outbox.New(b.db).Pause(b.ctx, in.ID, in.UpdatedAt, time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b.paused()
+		}
 		for name, change := range map[string]func() error{
 			"set": func() error {
-				_, err := b.Set(b.ctx, in.Address, Changes{Password: ptr("sesame")})
+				_, err := b.Set(b.ctx, address, Changes{Password: ptr("sesame")})
 				return err
 			},
 			"enable": func() error {
 				b.exec(`UPDATE monitored_emails SET is_active = 0`)
-				return b.Enable(b.ctx, in.Address, "ann", "by an operator")
+				return b.Enable(b.ctx, address, "ann", "by an operator")
 			},
 		} {
-			b.exec(`UPDATE monitored_emails SET actions_at = 5`)
+			before, err := b.Get(b.ctx, address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !pause(before) {
+				t.Errorf("before %s there is no pause, want one", name)
+			}
 			if err := change(); err != nil {
 				t.Fatal(err)
 			}
-			var at []int64
-			err := b.db.View(b.ctx, func(tx *gorm.DB) (err error) {
-				at, err = db.Query(tx, db.Value[int64], `SELECT actions_at FROM monitored_emails`)
-				return err
-			})
-			if err != nil || !slices.Equal(at, []int64{0}) {
-				t.Errorf("after %s the pause ends at %d, %v; want 0: there is none", name, at, err)
+			if b.paused() {
+				t.Errorf("after %s the actions still pause", name)
+			}
+			if pause(before) {
+				t.Errorf("after %s the actions pause because of the settings before it", name)
 			}
 		}
 	})
+}
+
+// paused reports whether the actions of an inbox pause.
+func (b bench) paused() bool {
+	b.t.Helper()
+	at, err := db.Read(b.ctx, b.db, db.Value[int64], `SELECT MAX(actions_at) FROM monitored_emails`)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return at[0] > 0
 }
 
 // TestByID: inboxes that are gone are left out, disabled ones are not.

@@ -52,7 +52,7 @@ ORDER BY visible_at, id LIMIT ?`
 SELECT DISTINCT inbox_id FROM monitored_outbox WHERE destination = ? AND visible_at <= ?
   AND inbox_id NOT IN (SELECT id FROM monitored_emails WHERE actions_at > ?)`
 
-	sqlPause = `UPDATE monitored_emails SET actions_at = ? WHERE id = ?`
+	sqlPause = `UPDATE monitored_emails SET actions_at = ? WHERE id = ? AND updated_at = ?`
 
 	// The new receipt makes two claims of one entry conflict.
 	sqlClaim = `

@@ -95,10 +95,11 @@ func (s *Store) InboxesDue(ctx context.Context, destination string) (ids []int64
 }
 
 // Pause holds the actions of an inbox back for d, in all processes. A change of the inbox ends it,
-// and so does a login, or Retry of one of its actions.
-func (s *Store) Pause(ctx context.Context, inboxID int64, d time.Duration) error {
+// and so does a login, or Retry of one of its actions. If the inbox was changed since updatedAt,
+// there is none: what the server refused are the old settings.
+func (s *Store) Pause(ctx context.Context, inboxID int64, updatedAt time.Time, d time.Duration) error {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
-		return db.Run(tx, sqlPause, now.Add(d).UnixMicro(), inboxID)
+		return db.Run(tx, sqlPause, now.Add(d).UnixMicro(), inboxID, updatedAt)
 	})
 	if err != nil {
 		return fmt.Errorf("pause the actions of inbox %d: %w", inboxID, err)

@@ -328,8 +328,10 @@ func TestNotMade(t *testing.T) {
 // neither. An operator who retries one ends the pause of its inbox.
 func TestPause(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
+		var added time.Time
 		b.must(b.db.Change(t.Context(), func(tx *gorm.DB, now time.Time) error {
 			var rows [][]any
+			added = now
 			for _, id := range []int64{7, 8} {
 				rows = append(rows, []any{id, fmt.Sprint(id), "", "", 1, "", 0, "", 0, "", "", "", "", "", 0, 0, now, now})
 			}
@@ -355,15 +357,17 @@ func TestPause(t *testing.T) {
 		}
 		occurs()
 		wantDue(7, 8)
-		b.must(b.Pause(t.Context(), 7, time.Hour))
-		b.must(b.Pause(t.Context(), 8, time.Hour))
+		b.must(b.Pause(t.Context(), 7, added.Add(-time.Microsecond), time.Hour)) // with settings from before a change
+		wantDue(7, 8)
+		b.must(b.Pause(t.Context(), 7, added, time.Hour))
+		b.must(b.Pause(t.Context(), 8, added, time.Hour))
 		wantDue()
 		occurs()
 		wantDue()
 		_, err := b.Retry(t.Context(), "anna", b.all()[0].ID)
 		b.must(err)
 		wantDue(b.all()[0].InboxID)
-		b.must(b.Pause(t.Context(), 8, 0))
+		b.must(b.Pause(t.Context(), 8, added, 0))
 		wantDue(7, 8)
 	})
 }
