@@ -61,7 +61,7 @@ func (b *Book) byToken(ctx context.Context, r bounce.Report) ([]statement, strin
 	}
 	var out []statement // the one that says most
 	for _, f := range fates {
-		if s := stated(t, d, f); len(out) == 0 || s.arrival.Status.Beyond(out[0].arrival.Status) {
+		if s := stated(t, d, f); len(out) == 0 || s.arrival.Beyond(out[0].arrival) {
 			out = []statement{s}
 		}
 	}

@@ -165,6 +165,11 @@ func TestReadByToken(t *testing.T) {
 		},
 		{"expanded", reported(to(7), "Final-Recipient: rfc822; gone@other.example\nAction: expanded\nStatus: 2.0.0"), []string{"w: 7 gone@Other.example relayed 0 relay.example"}, "task 7 relayed"},
 		{"confirmed", reported(to(7), "Final-Recipient: rfc822; gone@other.example\nAction: delivered\nStatus: 2.0.0"), []string{"w: 7 gone@Other.example confirmed 0 relay.example"}, "task 7 confirmed"},
+		{
+			"a member confirmed, then the recipient", reported(to(7), "Original-Recipient: rfc822; gone@other.example\nFinal-Recipient: rfc822; member@private.example\nAction: delivered\nStatus: 2.0.0|Final-Recipient: rfc822; gone@other.example\nAction: delivered\nStatus: 2.0.0"),
+			[]string{"w: 7 gone@Other.example confirmed 0 relay.example"},
+			"task 7 confirmed",
+		},
 		{"a forged token", reported(signer(t, "another secret, as long", day0).ReversePath(7, "gone@other.example"), goneFailed), nil, "its token is forged or damaged (it says: gone@other.example failed)"},
 		{"an expired token", reported(signer(t, secret, day0.AddDate(0, 0, -30)).ReversePath(7, "gone@other.example"), goneFailed), nil, "its token has expired (bounces.max_age)"},
 		{"no token, but the Message-ID fits", reported("bounces@firm.example", goneFailed), nil, "it was not sent to one of our reverse-paths"},

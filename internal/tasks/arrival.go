@@ -84,6 +84,12 @@ func (t Task) Predates(a Arrival, d Delivery) bool {
 		!a.At.IsZero() && d.DeliveredAt != nil && a.At.Before(d.DeliveredAt.Add(-time.Hour))
 }
 
+// Beyond reports whether a report says more than an earlier one: by its status, or because it
+// confirms what the earlier one only said of a member of an alias.
+func (a Arrival) Beyond(old Arrival) bool {
+	return a.Status.Beyond(old.Status) || a.Status == old.Status && a.confirms() && !old.confirms()
+}
+
 // OfMailbox reports whether a bounce says that the recipient's mailbox does not exist or takes no
 // mail (RFC 3463 X.1.X, X.2.1), and not that a message or its sender (X.1.7, X.1.8) was refused, or
 // that a member of an alias is gone. A code without an enhanced one does not say it: servers refuse
@@ -172,9 +178,10 @@ func (d Delivery) HasBounced() bool { return d.Arrival != nil && d.Arrival.Statu
 
 // IsConfirmed reports whether the recipient's server confirmed that the message is in the mailbox.
 // A complaint confirms it, too. A report about a member of an alias does not.
-func (d Delivery) IsConfirmed() bool {
-	a := d.Arrival
-	return a != nil && a.Target == "" && (a.Status == Confirmed || a.Status == Complained)
+func (d Delivery) IsConfirmed() bool { return d.Arrival != nil && d.Arrival.confirms() }
+
+func (a Arrival) confirms() bool {
+	return a.Target == "" && (a.Status == Confirmed || a.Status == Complained)
 }
 
 // HasBounced reports whether a delivery of the task has bounced.

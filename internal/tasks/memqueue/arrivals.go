@@ -29,7 +29,7 @@ func (q *Queue) Arrived(_ context.Context, who string, taskID int64, recipient s
 	if i < 0 {
 		return false, fmt.Errorf("task %d: record what became of the delivery to %s: %w", taskID, recipient, tasks.ErrNotFound)
 	}
-	if !tasks.Reached(t.Deliveries[i:i+1]) || !a.Status.Beyond(t.arrivals[recipient].Status) ||
+	if !tasks.Reached(t.Deliveries[i:i+1]) || !a.Beyond(t.arrivals[recipient].Arrival) ||
 		t.Predates(a, t.Deliveries[i]) {
 		return false, nil
 	}

@@ -63,7 +63,7 @@ func (q *Queue) arrived(tx *gorm.DB, now time.Time, who string, taskID int64, re
 		return err
 	case is.task.InboxID == 0:
 		return tasks.ErrNotFound
-	case !tasks.Reached([]tasks.Delivery{is.delivery}), !a.Status.Beyond(is.arrival), is.task.Predates(a, is.delivery):
+	case !tasks.Reached([]tasks.Delivery{is.delivery}), !a.Beyond(is.arrival), is.task.Predates(a, is.delivery):
 		return errNoChange
 	}
 	a = a.Recorded(is.delivery.DeliveredAt, now)
@@ -81,11 +81,12 @@ func (q *Queue) arrived(tx *gorm.DB, now time.Time, who string, taskID int64, re
 type deliveredRow struct {
 	task     tasks.Task
 	delivery tasks.Delivery
-	arrival  tasks.ArrivalStatus
+	arrival  tasks.Arrival // its status and target
 }
 
 func (r *deliveredRow) into() []any {
-	return []any{&r.task.InboxID, &r.task.CreatedAt, &r.task.QueuedAt, &r.delivery.Status, &r.delivery.DeliveredAt, &r.arrival}
+	d, a := &r.delivery, &r.arrival
+	return []any{&r.task.InboxID, &r.task.CreatedAt, &r.task.QueuedAt, &d.Status, &d.DeliveredAt, &a.Status, &a.Target}
 }
 
 // addArrivals adds to the deliveries of tasks what became of them.

@@ -7,7 +7,7 @@ const (
 
 	// By the primary keys.
 	sqlDeliveryOf = `
-SELECT t.inbox_id, t.created_at, t.queued_at, d.status, d.delivered_at, COALESCE(a.status, '')
+SELECT t.inbox_id, t.created_at, t.queued_at, d.status, d.delivered_at, COALESCE(a.status, ''), COALESCE(a.target, '')
 FROM monitored_emails_tasks t JOIN monitored_emails_deliveries d ON d.task_id = t.id
 LEFT JOIN monitored_emails_arrivals a ON a.task_id = d.task_id AND a.recipient = d.recipient
 WHERE t.id = ? AND d.recipient = ?`

@@ -13,6 +13,7 @@ import (
 var arrivalTests = map[string]func(*suite){
 	"arrivals/shown":             testArrivals,
 	"arrivals/what says more":    testArrivalsSayMore,
+	"arrivals/of a member":       testArrivalsOfMember,
 	"arrivals/of what was sent":  testArrivalsSent,
 	"arrivals/time":              testArrivalsTime,
 	"arrivals/at the same time":  testArrivalsRace,
@@ -120,6 +121,26 @@ func testArrivalsSayMore(s *suite) {
 			} else if got := after.task.Deliveries[0].Arrival; j > i && (got.Status != next || got.Reply != "second") {
 				s.t.Errorf("%s after %s: known is %+v", next, old, got)
 			}
+		}
+	}
+}
+
+// testArrivalsOfMember: after a report about a member of an alias, one about the recipient itself
+// confirms the delivery. A second bounce changes nothing.
+func testArrivalsOfMember(s *suite) {
+	p := s.place()
+	for i, status := range tasks.ArrivalStatuses {
+		confirms := status == tasks.Confirmed || status == tasks.Complained
+		own := tasks.Arrival{Status: status}
+		member := tasks.Arrival{Status: status, Target: "member@other.example"}
+		id := p.sent(uint32(1+i), string(status), ann)
+		s.arrive(id, ann, member, true)
+		s.arrive(id, ann, member, false)
+		s.arrive(id, ann, own, confirms)
+		s.arrive(id, ann, own, false)
+		s.arrive(id, ann, member, false)
+		if d := s.get(id).Deliveries[0]; d.IsConfirmed() != confirms {
+			s.t.Errorf("%s of a member, then of ann: confirmed is %t, want %t", status, d.IsConfirmed(), confirms)
 		}
 	}
 }
