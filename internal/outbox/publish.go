@@ -60,7 +60,7 @@ type verdict struct {
 	taken    int
 	fault    error         // of the destination; nil when it works
 	event    bool          // the event is the likely reason: the destination took others, or failed over this one before
-	atLeast  time.Duration // that it asks to be left alone
+	asked    time.Duration // for how long it asks to be left alone
 	gone     bool
 }
 
@@ -68,7 +68,7 @@ type verdict struct {
 func (v *verdict) record(err error) {
 	var later *Later
 	if errors.As(err, &later) {
-		v.atLeast = max(v.atLeast, later.After)
+		v.asked = max(v.asked, later.After)
 	}
 	if errors.Is(err, ErrGone) {
 		v.fault, v.gone = err, true
@@ -96,7 +96,7 @@ func judge(claims []Claim, errs []error, giveUp time.Duration, stopped bool) ver
 			v.fault, v.event = err, c.Attempts > 1
 			o.Status, o.Error = Waiting, err.Error()
 			v.record(err)
-			if o.Uncounted = v.gone || v.atLeast > 0; o.Uncounted {
+			if o.Uncounted = v.gone || v.asked > 0; o.Uncounted {
 				break
 			}
 			o.Delay = min(firstPause<<min(c.Attempts-1, 20), LongestPause)
@@ -119,7 +119,7 @@ func (d *Dispatcher) works(ctx context.Context, t *Target, before Destination) e
 }
 
 func (d *Dispatcher) fault(ctx context.Context, t *Target, v verdict) error {
-	news, err := d.Store.Fault(ctx, t.Destination, v.fault.Error(), v.atLeast, v.gone, v.event)
+	news, err := d.Store.Fault(ctx, t.Destination, v.fault.Error(), v.asked, v.gone, v.event)
 	switch {
 	case !news:
 	case v.gone:

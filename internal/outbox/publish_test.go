@@ -12,10 +12,10 @@ func TestJudge(t *testing.T) {
 	const limit = 96 * time.Hour
 	later := &Later{20 * time.Minute, errors.New("429")}
 	for name, tt := range map[string]struct {
-		errs    []error
-		first   Status
-		gone    bool
-		atLeast time.Duration
+		errs  []error
+		first Status
+		gone  bool
+		asked time.Duration
 	}{
 		"fails":                  {[]error{errDown, errDown}, DeadLetter, false, 0},
 		"asks for time":          {[]error{later, later}, Waiting, false, later.After},
@@ -29,8 +29,8 @@ func TestJudge(t *testing.T) {
 		if v.outcomes[0].Status != tt.first || v.outcomes[1].Status != Waiting {
 			t.Errorf("%s: the old events are %s and %s, want %s and waiting", name, v.outcomes[0].Status, v.outcomes[1].Status, tt.first)
 		}
-		if v.gone != tt.gone || v.gone != errors.Is(v.fault, ErrGone) || v.atLeast != tt.atLeast {
-			t.Errorf("%s: gone is %t (%v), and the pause is %s; want %t and %s", name, v.gone, v.fault, v.atLeast, tt.gone, tt.atLeast)
+		if v.gone != tt.gone || v.gone != errors.Is(v.fault, ErrGone) || v.asked != tt.asked {
+			t.Errorf("%s: gone is %t (%v), and the pause is %s; want %t and %s", name, v.gone, v.fault, v.asked, tt.gone, tt.asked)
 		}
 	}
 }

@@ -201,8 +201,8 @@ func TestDestinations(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		crm := Destination{Name: "crm", Target: "a"}
 		var news []bool
-		fault := func(d Destination, atLeast time.Duration, gone bool) {
-			is, err := b.Fault(t.Context(), d, "HTTP 500", atLeast, gone, false)
+		fault := func(d Destination, asked time.Duration, gone bool) {
+			is, err := b.Fault(t.Context(), d, "HTTP 500", asked, gone, false)
 			b.must(err)
 			news = append(news, is)
 		}

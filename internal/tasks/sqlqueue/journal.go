@@ -19,8 +19,9 @@ type change struct {
 	offered    bool         // its claim may not be made yet
 	target     tasks.Status // where the task stands then; its claim has ended unless it is in progress
 	deliveries []tasks.Delivery
-	// row updates the task if its receipt is good: the statement's last arguments, which hold adds,
-	// are ids and tokens. Changes that are equal otherwise share it.
+	// row updates the task if its receipt is good. The statement's last arguments, which hold adds,
+	// are the ids and the tokens; sqlClaimSending, whose claim is not recorded yet, has no tokens.
+	// Changes that are equal otherwise share it.
 	row func(now time.Time) (update string, args []any)
 	// also is what else belongs to the transaction, nil when nothing does. all are the deliveries
 	// of a task whose claim has ended.
