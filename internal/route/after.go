@@ -162,7 +162,9 @@ func (t *Table) Actions(general After, inbox string, labels ...string) []Action 
 	}
 	add(After{SkippedNoMatch: general.SkippedNoMatch, Dead: general.Dead})
 	for _, r := range t.mayMatch(Mail{Inbox: inbox, Labels: labels}) {
-		if !r.Skip {
+		if r.Skip { // it sends nothing, but recipients of earlier rules remain
+			add(r.After)
+		} else {
 			add(r.After.Or(general))
 		}
 	}

@@ -65,6 +65,7 @@ func TestActionsOfRoutes(t *testing.T) {
 		"some":              {[]Rule{{Match: some, To: to, After: own}}, []Action{"flag:$X", Seen}},
 		"some, skip others": {[]Rule{{Match: some, To: to, After: own}, {Skip: true}}, []Action{"flag:$X", Seen}},
 		"some, and others":  {[]Rule{{Match: some, To: to, After: own}, {To: to}}, []Action{"flag:$X", Seen, "move:G", Delete}},
+		"continue, skip":    {[]Rule{{To: to, Continue: true}, {Match: some, Skip: true, After: own}}, []Action{"flag:$X", "move:G", Delete, Seen}},
 		"continue":          {[]Rule{{To: to, Continue: true}, {Match: some, To: to, After: own}}, []Action{"flag:$X", "move:G", Delete, Seen}},
 		"a key":             {[]Rule{{To: to, After: After{Forwarded: Seen}}}, []Action{"flag:$X", Seen, Delete}},
 	} {
