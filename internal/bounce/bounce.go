@@ -77,7 +77,8 @@ func (f Fate) Target(recipient string) string {
 // named are the parts of an address: ann and .firm.example.
 func named(s string) (local, domain string) {
 	local, domain, _ = strings.Cut(spelled(s), "@")
-	return local, "." + strings.TrimSuffix(strings.ToLower(domain), ".test-google-a.com")
+	domain = strings.ToLower(strings.TrimSuffix(domain, ".")) // of the DNS root
+	return local, "." + strings.TrimSuffix(domain, ".test-google-a.com")
 }
 
 // spelled is equal for all spellings of an address.

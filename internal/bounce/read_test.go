@@ -166,7 +166,7 @@ func TestRead(t *testing.T) {
 
 // TestTarget: a fate is that of the recipient itself in any spelling, and under its server's name.
 func TestTarget(t *testing.T) {
-	for _, own := range []string{"", "ann@firm.example", "ANN@Firm.example", "ann@mx.firm.example", "ann@firm.example.test-google-a.com", "ann@mx.firm.example.test-google-a.com"} {
+	for _, own := range []string{"", "ann@firm.example", "ANN@Firm.example", "ann@mx.firm.example", "ann@firm.example.", "ann@firm.example.test-google-a.com", "ann@mx.firm.example.test-google-a.com"} {
 		if got := (Fate{Recipient: own}).Target("ann@firm.example"); got != "" {
 			t.Errorf("the target of a fate of %q is %q, want none: it is the recipient", own, got)
 		}
