@@ -107,7 +107,6 @@ func (t *Transaction) connect(ctx context.Context) error {
 			} else if err != nil {
 				return err
 			}
-			c.alone = t.suspect != nil
 		}
 		err = t.open(ctx, c)
 		if !t.restart {
@@ -205,7 +204,7 @@ func (r *Relay) logReplaced(refused path, rep reply) {
 
 func (t *Transaction) mailFrom(from path, params string) (reply, error) {
 	t.own = t.signed() || t.relay.ours(from)
-	t.said = &group{c: t.c, pipelined: t.relay.pipelines(t.c)}
+	t.said = &group{c: t.c, pipelined: t.suspect == nil && t.relay.pipelines(t.c)}
 	t.said.commands = append(t.said.commands, "MAIL FROM:<"+from.wire+">"+params)
 	for _, rcpt := range t.to {
 		if t.speaks(rcpt) {

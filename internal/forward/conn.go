@@ -32,7 +32,6 @@ type conn struct {
 	dead  bool          // lost, or closed by the relay
 	uses  int           // how many messages it was used for
 	took  bool          // the relay has accepted a message on it
-	alone bool          // one command at a time, although the relay offers PIPELINING
 	idle  *time.Timer   // while it is in the pool
 	block []byte        // buffer for the content
 }

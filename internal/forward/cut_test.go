@@ -11,50 +11,28 @@ import (
 	"time"
 )
 
-// cutting is a relay that has one message on each connection. Of the groups that it gets, it closes
-// the connection at those with these numbers, from 1.
-func cutting(t *testing.T, log *strings.Builder, at ...int) (*puppet, *Relay) {
+// TestTrustedAgain: after a while commands are sent together again, because the end of a connection
+// may have been chance.
+func TestTrustedAgain(t *testing.T) {
+	group, alone := []string{"MAIL RCPT DATA"}, []string{"MAIL", "RCPT", "DATA", "."}
 	groups := 0
 	p := newPuppet(t, func(commands []string) []string {
-		if len(commands) == 1 {
-			return nil
+		if len(commands) > 1 {
+			groups++
 		}
-		if groups++; slices.Contains(at, groups) {
+		if groups == 1 && len(commands) > 1 {
 			return []string{closes}
 		}
 		return nil
 	})
-	return p, p.relay(t, log, func(c *Config) { c.PerConnection = 1 })
-}
-
-// TestCutTwice: PIPELINING is off after two new connections in a row ended at commands that were
-// sent together. A message that went out that way in between shows that it was chance.
-func TestCutTwice(t *testing.T) {
-	group, alone := []string{"MAIL RCPT DATA"}, []string{"MAIL", "RCPT", "DATA", "."}
-	again, whole := slices.Concat(group, alone), []string{group[0], "."}
-	for name, tt := range map[string]struct {
-		at   []int
-		want []string
-		logs bool
-	}{
-		"in a row":       {[]int{1, 2}, slices.Concat(again, again, alone), true},
-		"one in between": {[]int{1, 3}, slices.Concat(again, whole, again), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var log strings.Builder
-			p, r := cutting(t, &log, tt.at...)
-			for range 3 {
-				mustSend(t, r)
-			}
-			if got := p.heard(); !slices.Equal(got, tt.want) || len(p.messages()) != 3 {
-				t.Errorf("the relay heard %q and has %d messages, want %q and 3", got, len(p.messages()), tt.want)
-			}
-			if tt.logs {
-				wantDistrust(t, log.String())
-			} else if log.Len() > 0 {
-				t.Errorf("the log is %q, want nothing", log.String())
-			}
-		})
+	r := p.relay(t, &strings.Builder{})
+	mustSend(t, r)
+	mustSend(t, r)
+	long := time.Now().Add(-distrustFor)
+	r.distrusted.Store(&long)
+	mustSend(t, r)
+	if got, want := p.heard(), slices.Concat(group, alone, alone, group, []string{"."}); !slices.Equal(got, want) {
+		t.Errorf("the relay heard %q, want %q", got, want)
 	}
 }
 
@@ -66,13 +44,9 @@ func TestAfter354(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("this system does not tell without a read")
 	}
-	for name, tt := range map[string]struct {
-		then  func(net.Conn)
-		tries int // until that is remembered
-		want  []string
-	}{
-		"closes":             {func(c net.Conn) { _ = c.Close() }, 2, slices.Concat(group, group, alone)},
-		"one reply too many": {func(c net.Conn) { writeWhole(c, "250 ok\r\n") }, 1, slices.Concat(group, alone)},
+	for name, then := range map[string]func(net.Conn){
+		"closes":             func(c net.Conn) { _ = c.Close() },
+		"one reply too many": func(c net.Conn) { writeWhole(c, "250 ok\r\n") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			begun, done := make(chan struct{}), make(chan struct{})
@@ -85,29 +59,27 @@ func TestAfter354(t *testing.T) {
 				writeWhole(c, s)
 				if together && strings.HasPrefix(s, "354") {
 					<-begun
-					tt.then(c)
+					then(c)
 					done <- struct{}{}
 				}
 			}
 			var log strings.Builder
 			r := p.relay(t, &log)
 			to := []string{"a@x.example", "b@x.example"}
-			for range tt.tries {
-				tx := begin(t, r, to...)
-				begun <- struct{}{}
-				<-done
-				if outcomes, err := tx.Send(); len(outcomes) > 0 || err != nil || !slices.Equal(tx.Rest(), to) {
-					t.Fatalf("Send = %v, %v, %q are left, want both left, without an error", outcomes, err, tx.Rest())
-				}
-				wantOver(t, r, tx)
+			tx := begin(t, r, to...)
+			begun <- struct{}{}
+			<-done
+			if outcomes, err := tx.Send(); len(outcomes) > 0 || err != nil || !slices.Equal(tx.Rest(), to) {
+				t.Fatalf("Send = %v, %v, %q are left, want both left, without an error", outcomes, err, tx.Rest())
 			}
+			wantOver(t, r, tx)
 			wantDistrust(t, log.String())
 			res, err := send(t, r, content(t, plain), to...)
 			if got := brief(res); got != both || err != nil || len(p.messages()) != 1 {
 				t.Errorf("Send = %q, %v, %d messages, want both accepted, and one", got, err, len(p.messages()))
 			}
-			if got := p.heard(); !slices.Equal(got, tt.want) {
-				t.Errorf("the relay heard %q, want %q", got, tt.want)
+			if got, want := p.heard(), slices.Concat(group, alone); !slices.Equal(got, want) {
+				t.Errorf("the relay heard %q, want %q", got, want)
 			}
 		})
 	}

@@ -40,7 +40,9 @@ func (t *Transaction) invite() error {
 	if t.said.pipelined && t.c.smtp.Text.R.Buffered() > 0 {
 		return t.lost(StageDATA, errMore)
 	}
-	t.relay.distrust(t.suspect)
+	if t.suspect != nil {
+		t.relay.distrust(t.suspect)
+	}
 	t.c.dead = true // until the relay has answered the dot
 	return nil
 }
@@ -64,8 +66,7 @@ func (t *Transaction) stillInvited() error {
 	case err == nil:
 		err = errMore
 	}
-	_ = t.lost(StageDATA, err)
-	t.relay.distrust(t.suspect)
+	t.relay.distrust(t.lost(StageDATA, err))
 	t.again, t.accepted = append(t.again, t.accepted...), nil
 	return nil
 }
@@ -146,9 +147,6 @@ func (t *Transaction) afterDot() error {
 	if err != nil {
 		t.decide(t.accepted, Unknown, reply{text: "no usable reply to the final dot: " + err.Error()}, "")
 		return nil
-	}
-	if t.said.pipelined {
-		t.relay.cut.Store(false)
 	}
 	t.c.dead, t.c.took = false, t.c.took || rep.ok()
 	return t.answered(StageDot, rep, t.accepted)

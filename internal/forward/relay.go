@@ -25,10 +25,9 @@ type Relay struct {
 	log    *slog.Logger
 	slots  chan struct{} // one taken for each connection in use
 
-	mishandles atomic.Bool  // PIPELINING, although it offers that
-	cut        atomic.Bool  // a new connection ended at commands sent together; no message went out that way since
-	warned     atomic.Bool  // that it refuses what SRS makes
-	most       atomic.Int32 // recipients in one transaction: maxRecipients, or fewer since it took fewer
+	distrusted atomic.Pointer[time.Time] // when it mishandled PIPELINING; nil if it never did
+	warned     atomic.Bool               // that it refuses what SRS makes
+	most       atomic.Int32              // recipients in one transaction: maxRecipients, or fewer since it took fewer
 
 	mu     sync.Mutex
 	idle   []*conn // the one used last is at the end
@@ -109,19 +108,24 @@ func (c *conn) maxSize() int64 {
 
 // pipelines reports that commands may be sent together on c (RFC 2920).
 func (r *Relay) pipelines(c *conn) bool {
-	return !r.cfg.NoPipelining && !r.mishandles.Load() && !c.alone && c.offers("PIPELINING")
+	return !r.cfg.NoPipelining && c.offers("PIPELINING") && !r.distrusts()
 }
 
-// distrust turns PIPELINING off because of a Transaction.suspect. The end of a connection may be
-// chance: only the second in a row counts.
-func (r *Relay) distrust(suspect error) {
-	if suspect == nil {
-		return
-	}
-	_, sure := errors.AsType[*mishandledError](suspect)
-	if again := r.cut.Swap(true); (sure || again) && !r.mishandles.Swap(true) {
-		r.log.Info("the relay offers PIPELINING but mishandles it; commands are sent one at a time until this process ends; "+
-			"to turn it off from the start, set smtp.pipelining to false", "relay", r.addr, "reason", suspect)
+// distrustFor is longer than most passes last. After it `watch` finds out whether it was chance: a
+// relay that restarts ends connections, too.
+const distrustFor = 10 * time.Minute
+
+func (r *Relay) distrusts() bool {
+	since := r.distrusted.Load()
+	return since != nil && time.Since(*since) < distrustFor
+}
+
+// distrust turns PIPELINING off for a while.
+func (r *Relay) distrust(why error) {
+	if now := time.Now(); !r.distrusts() {
+		r.distrusted.Store(&now)
+		r.log.Info("the relay offers PIPELINING but mishandles it; commands are sent one at a time for ten minutes; "+
+			"to turn it off from the start, set smtp.pipelining to false", "relay", r.addr, "reason", why)
 	}
 }
 
