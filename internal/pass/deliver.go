@@ -3,7 +3,6 @@ package pass
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"postrider/internal/forward"
@@ -97,9 +96,6 @@ func (d *deliverer) reserve(ctx context.Context, j *job, res tasks.Reservation) 
 	return err
 }
 
-// maxCuts is how many transactions of an attempt may end without an outcome for any recipient.
-const maxCuts = 5
-
 // send makes one attempt for all recipients that do not have the message yet. When ctx ends, a
 // transaction whose sender the relay has accepted is completed.
 func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (tasks.Status, error) {
@@ -113,13 +109,8 @@ func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (task
 	if err == nil {
 		env = d.pass.Relay.Envelope(j.msg, forward.Trace{Inbox: d.in.Address, TaskID: j.claim.Task.ID}, a.to)
 	}
-	for cuts := 0; len(env.To) > 0 && err == nil; {
-		todo := len(env.To)
-		if env.To, err = d.transact(ctx, j, a, env); err == nil && len(env.To) == todo {
-			if cuts++; cuts == maxCuts { // only of this message: for others the relay may work
-				err = fmt.Errorf("the relay ended the connection before the content, %d times", cuts)
-			}
-		}
+	for len(env.To) > 0 && err == nil {
+		env.To, err = d.transact(ctx, j, a, env)
 	}
 	var relay *forward.Error
 	var limit *limits.Reached

@@ -3,7 +3,6 @@ package pass
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -236,32 +235,6 @@ func TestLeftAfterTheMark(t *testing.T) {
 		s.wantSent("one")
 		if d := s.task("one").Deliveries[0]; d.Status != tasks.Delivered || d.Attempts != 1 {
 			t.Errorf("the delivery is %s after %d attempts, want it delivered in one", d.Status, d.Attempts)
-		}
-	})
-}
-
-// TestLeftAgainAndAgain: if each connection ends when the mark is recorded, that is an attempt that
-// failed, and other messages go on.
-func TestLeftAgainAndAgain(t *testing.T) {
-	onSite(t, func(t *testing.T, s *site) {
-		s.registered(boxA, "cut", "two")
-		cuts := 0
-		s.relay.left = func(subject string) bool {
-			if subject == "cut" {
-				cuts++
-			}
-			return subject == "cut"
-		}
-		s.run()
-		s.wantSent("two")
-		task := s.task("cut")
-		if d := task.Deliveries[0]; cuts != maxCuts || task.Status != tasks.Error || task.Attempts != 1 || d.Status != tasks.Pending {
-			t.Errorf("after %d cuts the task is %s after %d attempts, its delivery %s; want %d, error, 1, pending",
-				cuts, task.Status, task.Attempts, d.Status, maxCuts)
-		}
-		const why = "the relay ended the connection before the content, 5 times"
-		if !strings.Contains(task.Reason, why) {
-			t.Errorf("the reason is %q, want %q in it", task.Reason, why)
 		}
 	})
 }
