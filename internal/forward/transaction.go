@@ -42,8 +42,9 @@ func (t *Transaction) Accepted() []string {
 func (t *Transaction) Outcomes() []Outcome { return slices.Clone(t.outcomes) }
 
 // Rest are the recipients that this transaction leaves to the next, because there are more than a
-// hundred, or than the relay took in this one, or than the quota granted, or because its connection
-// ended before Send had sent anything: Begin again for them.
+// hundred, or than the relay took in this one, or than the quota granted: Begin again for them.
+// When the connection ended between the 354 and the content, they are those that were accepted; the
+// next transaction goes without PIPELINING then, and does not end like that.
 func (t *Transaction) Rest() []string { return names(slices.Concat(t.again, t.rest)) }
 
 // Content is what Send sends: the content that Begin was given, or what goes out instead to a relay

@@ -327,8 +327,8 @@ func TestListEnableDisableRemove(t *testing.T) {
 	})
 }
 
-// TestEndsPause: a change of an inbox, and to enable it, end the pause of its actions. Whoever still
-// has the old settings begins none.
+// TestEndsPause: a change of an inbox, and to enable it, end the pause of its actions. Whoever
+// still has the old settings begins none.
 func TestEndsPause(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		address := b.add("desk@firm.example").Address

@@ -14,9 +14,6 @@ import (
 	"postrider/internal/text"
 )
 
-// maxTransactions is in how many transactions a notice is tried that the relay leaves undecided.
-const maxTransactions = 5
-
 // mail sends a digest to the relay. It has a null reverse-path (RFC 5321 4.5.5), so that it never
 // bounces. When the outcome is unknown, the digest counts as not sent. mail renews the lease before
 // the content, so that a run whose lease was taken over sends nothing.
@@ -29,14 +26,8 @@ func (n *Notifier) mail(ctx context.Context, ch channel, d Digest) error {
 		return err
 	}
 	var outcomes []forward.Outcome
-	env := forward.Envelope{To: []string{to}, NullOnly: true}
-	for range maxTransactions {
-		if outcomes, env.To, err = n.transact(ctx, ch, env, content); err != nil || len(env.To) == 0 {
-			break
-		}
-	}
-	if err == nil && len(outcomes) == 0 {
-		err = fmt.Errorf("the relay ended the connection before the content, %d times in a row", maxTransactions)
+	for left := []string{to}; len(left) > 0 && err == nil; {
+		outcomes, left, err = n.transact(ctx, ch, left, content)
 	}
 	for _, o := range outcomes {
 		if o.Status == forward.Accepted {
@@ -51,8 +42,8 @@ func (n *Notifier) mail(ctx context.Context, ch channel, d Digest) error {
 }
 
 // transact is one transaction with the relay. It returns the recipients that are left for the next.
-func (n *Notifier) transact(ctx context.Context, ch channel, env forward.Envelope, c *forward.Content) ([]forward.Outcome, []string, error) {
-	mail, err := n.Begin(ctx, env, c)
+func (n *Notifier) transact(ctx context.Context, ch channel, to []string, c *forward.Content) ([]forward.Outcome, []string, error) {
+	mail, err := n.Begin(ctx, forward.Envelope{To: to, NullOnly: true}, c)
 	defer mail.Reset()
 	if len(mail.Accepted()) > 0 {
 		if err = n.Store.renew(context.WithoutCancel(ctx), ch, n.Config.Worker); err == nil {
