@@ -174,8 +174,12 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 		if err != nil {
 			return nil, err
 		}
+		byAccount := map[string][]inbox.Inbox{}
+		for _, in := range active {
+			byAccount[in.Account()] = append(byAccount[in.Account()], in)
+		}
 		notes := func(in inbox.Inbox) []string {
-			return append(table.InboxNotes(cfg.After.Rule(), in.Address, in.Labels.Texts()...), s.shared(in, active)...)
+			return append(table.InboxNotes(cfg.After.Rule(), in.Address, in.Labels.Texts()...), s.shared(in, byAccount[in.Account()])...)
 		}
 		a.reportInboxes(opts.overview, notes, boxes, logins, len(all)-len(boxes))
 		found = append(found, logins...)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"postrider/internal/inbox"
 	"postrider/internal/tasks"
@@ -31,15 +30,14 @@ func (a *app) noteShared(ctx context.Context, s *services, changed ...inbox.Inbo
 		changes[in.Address] = true
 	}
 	stored = slices.DeleteFunc(stored, func(in inbox.Inbox) bool { return changes[in.Address] })
-	byLogin := map[string][]inbox.Inbox{}
+	byAccount := map[string][]inbox.Inbox{}
 	for i, in := range slices.Concat(stored, changed) {
-		login := strings.ToLower(in.HostPort()) + " " + in.Username
 		if i >= len(stored) {
-			for _, note := range s.shared(in, byLogin[login]) {
+			for _, note := range s.shared(in, byAccount[in.Account()]) {
 				_, _ = fmt.Fprintf(a.err, "note: inbox %s: %s\n", in.Address, text.Line(note))
 			}
 		}
-		byLogin[login] = append(byLogin[login], in)
+		byAccount[in.Account()] = append(byAccount[in.Account()], in)
 	}
 	return nil
 }

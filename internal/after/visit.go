@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"postrider/internal/inbox"
@@ -62,13 +61,11 @@ func (v *visit) active(ctx context.Context) (bool, error) {
 	return same, nil
 }
 
-// sharedWith is another one of the active inboxes that has the same server and username and watches
-// the same folder; empty if there is none. What one inbox moves or deletes there, the other one
-// loses.
+// sharedWith is another one of the active inboxes that watches a folder of the same account; empty
+// if there is none. What one inbox moves or deletes there, the other one loses.
 func sharedWith(in inbox.Inbox, active []inbox.Inbox, folder string) (address string) {
 	for _, other := range active {
-		if other.ID != in.ID && strings.EqualFold(other.HostPort(), in.HostPort()) && strings.EqualFold(other.Username, in.Username) &&
-			slices.Contains(other.Watched(), folder) {
+		if other.ID != in.ID && other.Account() == in.Account() && slices.Contains(other.Watched(), folder) {
 			return other.Address
 		}
 	}

@@ -31,6 +31,9 @@ func (in Inbox) HostPort() string { return net.JoinHostPort(in.Host, strconv.Ito
 // Server is where the inbox is: host:port and security.
 func (in Inbox) Server() string { return in.HostPort() + " " + string(in.Security) }
 
+// Account is equal for inboxes that log in to one account: by server and username, in any case.
+func (in Inbox) Account() string { return strings.ToLower(in.HostPort() + " " + in.Username) }
+
 // Watched are the names of the folders that are watched.
 func (in Inbox) Watched() []string {
 	var names []string

@@ -6,15 +6,12 @@ import (
 	"strings"
 )
 
-// Shared says which active inboxes of the list read a folder that in reads, too: by the same
-// username at the same host (in any case) and port. Each forwards what arrives there. The first one
-// is named, and the others are counted.
+// Shared says which active inboxes of the list read a folder of the same account that in reads,
+// too. Each forwards what arrives there. The first one is named, and the others are counted.
 func (in Inbox) Shared(list []Inbox) (notes []string) {
-	more := 0
-	for i := range list {
-		other := &list[i] // a check compares each inbox with each
-		if other.Username != in.Username || other.Port != in.Port || !strings.EqualFold(other.Host, in.Host) ||
-			other.Address == in.Address || !in.Active || !other.Active {
+	account, more := in.Account(), 0
+	for _, other := range list {
+		if other.Address == in.Address || !in.Active || !other.Active || other.Account() != account {
 			continue
 		}
 		var both []string

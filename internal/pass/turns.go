@@ -103,21 +103,18 @@ func (t *turns) choose() (best *line, at int) {
 func (t *turns) free(l *line) int {
 	for at, i := range l.rest {
 		in := t.boxes[i]
-		if limit := t.limits.PerAccount(in); limit == 0 || t.busy[account(in)] < limit {
+		if limit := t.limits.PerAccount(in); limit == 0 || t.busy[in.Account()] < limit {
 			return at
 		}
 	}
 	return -1
 }
 
-// account names the account that an inbox logs in to.
-func account(in inbox.Inbox) string { return strings.ToLower(in.Host + " " + in.Username) }
-
 // take takes an inbox of a line.
 func (t *turns) take(l *line, at int) int {
 	i := l.rest[at]
 	l.busy++
-	t.busy[account(t.boxes[i])]++
+	t.busy[t.boxes[i].Account()]++
 	if l.rest = slices.Delete(l.rest, at, at+1); len(l.rest) == 0 {
 		t.lines = slices.DeleteFunc(t.lines, func(other *line) bool { return other == l })
 	}
@@ -128,6 +125,6 @@ func (t *turns) end(l *line, i int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l.busy--
-	t.busy[account(t.boxes[i])]--
+	t.busy[t.boxes[i].Account()]--
 	t.ended.Broadcast()
 }
