@@ -21,13 +21,13 @@ type Patience struct {
 // Await waits until something may have arrived that the last visit did not see, or until it is time
 // for the next visit, or until ctx ends. It leaves the connection open, and gives way to a
 // deliverer that needs it. Its error says that the connection is lost.
-func (h *Held) Await(ctx context.Context, p Patience) (arrived bool, err error) {
+func (h *Held) Await(ctx context.Context, p Patience) error {
 	for end := time.Now().Add(p.Idle); ctx.Err() == nil && time.Now().Before(end); {
-		if arrived, err = h.session.await(ctx, time.Until(end), p.Poll); arrived || err != nil {
-			return arrived, err
+		if arrived, err := h.session.await(ctx, time.Until(end), p.Poll); arrived || err != nil {
+			return err
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // await is one round of Await, of at most d.

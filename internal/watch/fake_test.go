@@ -260,20 +260,19 @@ func (h *fakeHeld) is(connected bool) {
 	h.connected = connected
 }
 
-func (h *fakeHeld) Await(ctx context.Context, p pass.Patience) (bool, error) {
+func (h *fakeHeld) Await(ctx context.Context, p pass.Patience) error {
 	h.site.mu.Lock()
 	h.waits = append(h.waits, p)
 	h.site.mu.Unlock()
 	select {
 	case <-h.news:
-		return true, nil
 	case err := <-h.lost:
 		h.is(false)
-		return false, err
+		return err
 	case <-time.After(p.Idle):
 	case <-ctx.Done():
 	}
-	return false, nil
+	return nil
 }
 
 func (h *fakeHeld) Deliver(context.Context) { h.site.count(&h.delivered) }

@@ -187,8 +187,7 @@ func (k *keeper) await(ctx context.Context) error {
 	spread := func(d time.Duration) time.Duration {
 		return d - time.Duration(k.watch.cfg.Random()*float64(d)/5)
 	}
-	_, err := k.held.Await(ctx, pass.Patience{Idle: spread(k.patience.Idle), Poll: spread(k.patience.Poll)})
-	return err
+	return k.held.Await(ctx, pass.Patience{Idle: spread(k.patience.Idle), Poll: spread(k.patience.Poll)})
 }
 
 // recover is a pause after a failure. When only some folders failed, the others are watched
@@ -201,7 +200,6 @@ func (k *keeper) recover(pause time.Duration) step {
 	k.pauses.until = time.Now().Add(pause)
 	return func(ctx context.Context) step {
 		defer k.reached.Store(false)
-		_, err := k.held.Await(ctx, pass.Patience{Idle: pause, Poll: min(pause, k.patience.Poll)})
-		return k.afterWait(ctx, err)
+		return k.afterWait(ctx, k.held.Await(ctx, pass.Patience{Idle: pause, Poll: min(pause, k.patience.Poll)}))
 	}
 }

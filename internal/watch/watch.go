@@ -33,7 +33,7 @@ import (
 // Held is an inbox that is held, *pass.Held.
 type Held interface {
 	Visit(ctx context.Context) (busy *inbox.Busy, err error)
-	Await(ctx context.Context, p pass.Patience) (arrived bool, err error)
+	Await(ctx context.Context, p pass.Patience) error
 	Deliver(ctx context.Context) // may be called at any time
 	Ready() bool
 	Connected() bool
