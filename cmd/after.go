@@ -69,7 +69,7 @@ func (s *services) actAfter(ctx, signalled context.Context, boxes []inbox.Inbox)
 	}
 	w, err := s.actor()
 	if err == nil {
-		err = w.Work(ctx, func(context.Context) ([]inbox.Inbox, error) { return boxes, nil })
+		err = w.Work(ctx, boxes)
 	}
 	if err != nil && ctx.Err() == nil {
 		s.log.Error("actions on the servers wait; the next pass tries again", "error", err)
@@ -87,7 +87,7 @@ func (s *services) actOn(ctx context.Context) (stop func()) {
 	}
 	logged := false
 	end := tasks.Every(ctx, actEvery, func(ctx context.Context) {
-		switch err := w.Begin(ctx, s.activeInboxes); {
+		switch err := w.Begin(ctx); {
 		case err == nil:
 			logged = false
 		case logged || ctx.Err() != nil || db.Transient(err): // watch logs that the database cannot be used

@@ -112,24 +112,27 @@ const (
 	maxTries    = 20 // then the action is given up
 )
 
-// Work carries out the actions of the inboxes that are due. It returns when they are done, or when
-// ctx ends; it then releases the actions under way. It returns only database errors. It lists the
-// inboxes when something is due.
-func (w *Worker) Work(ctx context.Context, list func(ctx context.Context) ([]inbox.Inbox, error)) error {
-	return errors.Join(w.Begin(ctx, list), w.Wait())
+// Work carries out the actions of those of the inboxes that are due. It returns when they are done,
+// or when ctx ends; it then releases the actions under way. It returns only database errors.
+func (w *Worker) Work(ctx context.Context, boxes []inbox.Inbox) error {
+	due, err := w.Outbox.InboxesDue(ctx, outbox.Server)
+	w.begin(ctx, boxes, due)
+	return errors.Join(err, w.Wait())
 }
 
-// Begin is Work without the wait: an inbox that takes long does not hold up the others. What is
-// under way when it is called again goes on.
-func (w *Worker) Begin(ctx context.Context, list func(ctx context.Context) ([]inbox.Inbox, error)) error {
+// Begin is Work for all active inboxes, without the wait: an inbox that takes long does not hold up
+// the others. What is under way when it is called again goes on.
+func (w *Worker) Begin(ctx context.Context) error {
 	due, err := w.Outbox.InboxesDue(ctx, outbox.Server)
-	if err != nil || len(due) == 0 {
-		return errors.Join(err, w.failure())
+	if err == nil && len(due) > 0 {
+		var boxes []inbox.Inbox
+		boxes, err = w.Inboxes(ctx)
+		w.begin(ctx, boxes, due)
 	}
-	boxes, err := list(ctx)
-	if err != nil {
-		return errors.Join(err, w.failure())
-	}
+	return errors.Join(err, w.failure())
+}
+
+func (w *Worker) begin(ctx context.Context, boxes []inbox.Inbox, due []int64) {
 	for _, in := range boxes {
 		if !slices.Contains(due, in.ID) || !w.enter(in.ID) {
 			continue
@@ -140,7 +143,6 @@ func (w *Worker) Begin(ctx context.Context, list func(ctx context.Context) ([]in
 			w.leave(in.ID, w.inbox(ctx, in))
 		})
 	}
-	return w.failure()
 }
 
 // Wait waits for what Begin has begun.

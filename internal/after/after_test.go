@@ -279,7 +279,7 @@ func TestKilled(t *testing.T) {
 						conn, err := r.dial(ctx)
 						return &mortal{conn, r, &left, after}, err
 					}
-					_ = r.worker.Work(t.Context(), r.inboxes) // fails when it is killed
+					_ = r.worker.Work(t.Context(), []inbox.Inbox{r.in}) // fails when it is killed
 					r.worker.Dial, r.dead = dial, false
 					r.now += r.worker.Lease
 					r.work()

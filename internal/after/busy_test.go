@@ -47,24 +47,28 @@ func (o *twoInboxes) Finish(_ context.Context, outcomes ...outbox.Outcome) ([]ou
 	return nil, nil
 }
 
+// workerFor works on inboxes.
+func workerFor(o Outbox, boxes []inbox.Inbox) *Worker {
+	return &Worker{
+		Outbox: o, Lease: time.Minute, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Inbox: func(_ context.Context, address string) (inbox.Inbox, error) {
+			return boxes[slices.IndexFunc(boxes, func(in inbox.Inbox) bool { return in.Address == address })], nil
+		},
+		Inboxes: func(context.Context) ([]inbox.Inbox, error) { return boxes, nil },
+	}
+}
+
 // TestBusyInbox: an inbox whose actions take long holds up no other, and is not worked on twice.
 func TestBusyInbox(t *testing.T) {
 	o := &twoInboxes{rig: &rig{t: t, due: map[int64]time.Duration{}}, answer: make(chan struct{}), asked: make(chan int64, 9), ended: make(chan int64, 9), done: map[int64]bool{}}
 	boxes := []inbox.Inbox{{ID: 1, Address: "a@firm.example", Active: true}, {ID: 2, Address: "b@firm.example", Active: true}}
-	w := &Worker{
-		Outbox: o, Registry: o, Lease: time.Minute, Now: time.Now, Log: slog.New(slog.DiscardHandler),
-		Wants: func(outbox.Kind, string, string) (time.Duration, bool) { return 0, true },
-		Inbox: func(_ context.Context, address string) (inbox.Inbox, error) {
-			return boxes[slices.IndexFunc(boxes, func(in inbox.Inbox) bool { return in.Address == address })], nil
-		},
-	}
-	w.Inboxes = func(context.Context) ([]inbox.Inbox, error) { return boxes, nil }
-	list := func(context.Context) ([]inbox.Inbox, error) { return boxes, nil }
-	check(t, w.Begin(t.Context(), list))
+	w := workerFor(o, boxes)
+	w.Registry, w.Wants = o, func(outbox.Kind, string, string) (time.Duration, bool) { return 0, true }
+	check(t, w.Begin(t.Context()))
 	if id := <-o.ended; id != 2 {
 		t.Errorf("the action of inbox %d has ended, want that of inbox 2", id)
 	}
-	check(t, w.Begin(t.Context(), list))
+	check(t, w.Begin(t.Context()))
 	close(o.answer)
 	check(t, w.Wait())
 	close(o.asked)
@@ -105,13 +109,8 @@ func TestInboxesAtOnce(t *testing.T) {
 			o.due = append(o.due, id+1)
 			boxes = append(boxes, inbox.Inbox{ID: id + 1, Address: fmt.Sprint(id), Active: true})
 		}
-		w := &Worker{
-			Outbox: o, Lease: time.Minute, Now: time.Now, Log: slog.New(slog.DiscardHandler),
-			Inbox: func(_ context.Context, address string) (inbox.Inbox, error) {
-				return boxes[slices.IndexFunc(boxes, func(in inbox.Inbox) bool { return in.Address == address })], nil
-			},
-		}
-		check(t, w.Begin(t.Context(), func(context.Context) ([]inbox.Inbox, error) { return boxes, nil }))
+		w := workerFor(o, boxes)
+		check(t, w.Begin(t.Context()))
 		synctest.Wait()
 		if n := o.asked.Load(); n != 8 {
 			t.Errorf("%d of 20 inboxes are worked on at the same time, want 8", n)

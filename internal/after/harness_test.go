@@ -170,7 +170,7 @@ func (r *rig) wants(action string, ids ...int64) {
 
 func (r *rig) work() {
 	r.t.Helper()
-	check(r.t, r.worker.Work(r.t.Context(), r.inboxes))
+	check(r.t, r.worker.Work(r.t.Context(), []inbox.Inbox{r.in}))
 }
 
 // wantEnd checks how an entry ended, and a part of why.
@@ -182,8 +182,6 @@ func (r *rig) wantEnd(id int64, status outbox.Status, why string) {
 }
 
 // The outbox, with one claim of an entry at a time.
-
-func (r *rig) inboxes(context.Context) ([]inbox.Inbox, error) { return []inbox.Inbox{r.in}, nil }
 
 func (r *rig) InboxesDue(context.Context, string) ([]int64, error) {
 	if r.now < r.paused {
