@@ -108,6 +108,7 @@ func (r *rig) register() {
 func (r *rig) dial(ctx context.Context) (*imapsrc.Conn, error) {
 	return imapsrc.Dial(ctx, imapsrc.Config{
 		Host: "127.0.0.1", Port: r.imap.Port(), Security: imapsrc.SecurityNone, Username: user, Password: password, Proxy: "direct", Spooler: &r.spool,
+		DialTimeout: time.Minute, IdleTimeout: time.Minute, MaxSize: 50 << 20, Logger: slog.New(slog.DiscardHandler),
 	})
 }
 

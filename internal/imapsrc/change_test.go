@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"postrider/internal/imapsrc"
-	"postrider/internal/message"
 	"postrider/internal/testserver/fakeimap"
 )
 
@@ -25,10 +24,9 @@ func toChangeOn(t *testing.T, offers, folder string, steps ...fakeimap.Step) *im
 		{Expect: "LOGIN", Reply: "{tag} OK [CAPABILITY IMAP4rev1 " + offers + "] in\r\n"},
 		{Expect: "SELECT", Reply: folder + "* 3 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n{tag} OK done\r\n"},
 	}, steps...)...))
-	c, err := imapsrc.Dial(t.Context(), imapsrc.Config{
-		Host: "127.0.0.1", Port: s.Port(), Security: imapsrc.SecurityNone, Username: "ann", Password: "sesame", Proxy: "direct",
-		Spooler: &message.Spooler{Limit: 1 << 20, Budget: 4 << 20, Dir: t.TempDir()}, IdleTimeout: 10 * time.Second,
-	})
+	cfg := account(t)
+	cfg.Port, cfg.IdleTimeout = s.Port(), 10*time.Second
+	c, err := imapsrc.Dial(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

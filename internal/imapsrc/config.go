@@ -58,37 +58,18 @@ type Config struct {
 	// ClientCert.
 	Sessions tls.ClientSessionCache
 
-	DialTimeout time.Duration // up to the greeting; 30 s when zero
-	IdleTimeout time.Duration // longest silence of the server, and for one write; 2 min when zero
+	DialTimeout time.Duration // up to the greeting
+	IdleTimeout time.Duration // longest silence of the server, and for one write
 	// MaxSize is the size of the largest body that is fetched, in octets, as the server announces
-	// it before the body; 50 MiB when zero. See TooLargeError.
+	// it before the body. See TooLargeError.
 	MaxSize int64
 
 	ClientName, ClientVersion string // for ID; no ID is sent without a name
 	NeedsID                   bool   // ID is sent even when the server does not offer it
 	NoIDLE                    bool   // IDLE is not used even when the server offers it
 
-	Spooler *message.Spooler // nil spools everything to temporary files
-	Logger  *slog.Logger     // each login, and at lower levels more; no credentials, no message data; nil for none
-}
-
-func (cfg Config) withDefaults() Config {
-	if cfg.DialTimeout <= 0 {
-		cfg.DialTimeout = 30 * time.Second
-	}
-	if cfg.IdleTimeout <= 0 {
-		cfg.IdleTimeout = 2 * time.Minute
-	}
-	if cfg.MaxSize <= 0 {
-		cfg.MaxSize = 50 << 20
-	}
-	if cfg.Spooler == nil {
-		cfg.Spooler = new(message.Spooler)
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	return cfg
+	Spooler *message.Spooler
+	Logger  *slog.Logger // each login, and at lower levels more; no credentials, no message data
 }
 
 // validate reports why a connection must not be opened with this configuration.

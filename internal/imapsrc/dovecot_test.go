@@ -29,12 +29,10 @@ func dovecotConfig(t *testing.T) (*testserver.IMAP, imapsrc.Config) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
-	return s, imapsrc.Config{
-		Host: s.Host, Port: s.Port, Security: imapsrc.SecurityNone, Username: "ann", Password: "pass word",
-		Proxy: "direct", RootCAs: pool,
-		ClientName: "postrider", ClientVersion: "test",
-		Spooler: &message.Spooler{Limit: 1 << 20, Budget: 4 << 20, Dir: t.TempDir()},
-	}
+	cfg := account(t)
+	cfg.Host, cfg.Port, cfg.Password, cfg.RootCAs = s.Host, s.Port, "pass word", pool
+	cfg.ClientName, cfg.ClientVersion = "postrider", "test"
+	return s, cfg
 }
 
 func dial(t *testing.T, cfg imapsrc.Config) *imapsrc.Conn {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"runtime"
 	"runtime/debug"
@@ -92,8 +93,8 @@ func FuzzWire(f *testing.F) {
 func fuzzSession(ctx context.Context, t *testing.T, says []byte) (errs []error) {
 	c, err := imapsrc.DialOver(ctx, newParrot(says), imapsrc.Config{
 		Host: "imap.example", Port: 143, Security: imapsrc.SecurityNone, AllowPlaintext: true,
-		Username: "ann", Password: "sesame", ClientName: "postrider", MaxSize: 10_000,
-		Spooler: &message.Spooler{Limit: 1 << 20, Budget: 4 << 20, Dir: "/nowhere/at/all"},
+		Username: "ann", Password: "sesame", ClientName: "postrider", MaxSize: 10_000, IdleTimeout: 2 * time.Minute,
+		Spooler: &message.Spooler{Limit: 1 << 20, Budget: 4 << 20, Dir: "/nowhere/at/all"}, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return []error{err}

@@ -79,7 +79,6 @@ func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 }
 
 func newConn(cfg Config) *Conn {
-	cfg = cfg.withDefaults()
 	return &Conn{cfg: cfg, host: net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.Port))}
 }
 

@@ -270,9 +270,7 @@ func TestCloseDoesNotWait(t *testing.T) {
 			}
 			close(said)
 		}()
-		c, err := imapsrc.DialOver(t.Context(), ours, imapsrc.Config{
-			Host: "imap.example", Port: 143, Security: imapsrc.SecurityNone, Username: "ann", Password: "sesame",
-		})
+		c, err := imapsrc.DialOver(t.Context(), ours, account(t))
 		if err != nil {
 			t.Fatal(err)
 		}

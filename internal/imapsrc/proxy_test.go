@@ -86,9 +86,9 @@ func TestProxyRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			noLeaks(t)
 			g := testserver.StartGateway(t, noBackend, tc.handshake)
-			_, err := imapsrc.Dial(t.Context(), imapsrc.Config{
-				Host: tc.host, Port: 993, Security: imapsrc.SecurityTLS, Proxy: fmt.Sprintf(tc.proxy, g.Addr),
-			})
+			cfg := account(t)
+			cfg.Host, cfg.Port, cfg.Security, cfg.Proxy = tc.host, 993, imapsrc.SecurityTLS, fmt.Sprintf(tc.proxy, g.Addr)
+			_, err := imapsrc.Dial(t.Context(), cfg)
 			wantError(t, err, tc.kind, tc.says)
 			for _, secret := range []string{"sesame", "p:w", "p%3Aw", "bob"} {
 				if strings.Contains(err.Error(), secret) {
@@ -194,11 +194,9 @@ func TestProxyFromEnvironment(t *testing.T) {
 			for key, value := range tc.env {
 				t.Setenv(key, strings.ReplaceAll(value, "ADDR", g.Addr))
 			}
-			_, err := imapsrc.Dial(t.Context(),
-				imapsrc.Config{
-					Host: "mail.example.invalid", Port: 993, Security: imapsrc.SecurityTLS,
-					Proxy: tc.setting,
-				})
+			cfg := account(t)
+			cfg.Host, cfg.Port, cfg.Security, cfg.Proxy = "mail.example.invalid", 993, imapsrc.SecurityTLS, tc.setting
+			_, err := imapsrc.Dial(t.Context(), cfg)
 			wantError(t, err, imapsrc.KindNetwork) // the gateway has no backend
 			if got := g.LastTarget() == "mail.example.invalid:993"; got != tc.proxied {
 				t.Errorf("the proxy was asked: %v; want %v (%v)", got, tc.proxied, err)

@@ -121,8 +121,8 @@ func newRigOn(t *testing.T, cfg db.Config, reply func(smtpsink.Event) smtpsink.A
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Observer: nobody{},
 		Dial: func(ctx context.Context, in inbox.Inbox) (Source, error) {
 			return imapsrc.Dial(ctx, imapsrc.Config{
-				Host: in.Host, Port: in.Port, Security: imapsrc.SecurityNone, Username: in.Username, Password: password, Spooler: spooler,
-				Proxy: "direct", MaxSize: r.Config.MaxSize,
+				Host: in.Host, Port: in.Port, Security: imapsrc.SecurityNone, Username: in.Username, Password: password, Spooler: spooler, ClientName: "postrider",
+				Proxy: "direct", MaxSize: r.Config.MaxSize, DialTimeout: time.Minute, IdleTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
 			})
 		},
 	}

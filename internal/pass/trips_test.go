@@ -13,7 +13,6 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/message"
 	"postrider/internal/testserver"
 )
 
@@ -90,12 +89,6 @@ func (r *rig) through(p *testserver.CutProxy, folders ...string) {
 	}
 	_, err := r.store.Add(r.t.Context(), in, password)
 	check(r.t, err)
-	r.Dial = func(ctx context.Context, in inbox.Inbox) (Source, error) {
-		return imapsrc.Dial(ctx, imapsrc.Config{
-			Host: in.Host, Port: in.Port, Security: imapsrc.SecurityNone, Username: in.Username, Password: password,
-			Spooler: &message.Spooler{Limit: 1 << 20, Budget: 16 << 20}, Proxy: "direct", ClientName: "postrider",
-		})
-	}
 }
 
 // TestTripsOfAnIdlePass: what a pass over an inbox with nothing new waits for after the greeting.
