@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"postrider/internal/db"
 	"postrider/internal/inbox"
 )
 
@@ -19,7 +18,7 @@ func TestAlertsThatCannotBeTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, config: file, logFormat: "text", env: func(string) (string, bool) { return "", false }}
-	s, err := a.openBy(t.Context(), db.Open)
+	s, err := a.openBy(t.Context(), openNew)
 	if err != nil {
 		t.Fatal(err)
 	}

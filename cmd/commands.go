@@ -119,7 +119,7 @@ func parseSince(s string, now time.Time) (time.Duration, error) {
 
 // with runs f with the configuration read and the database open.
 func (a *app) with(ctx context.Context, f func(*services) error) error {
-	return a.withBy(ctx, db.OpenExisting, f)
+	return a.withBy(ctx, db.Open, f)
 }
 
 func (a *app) withBy(ctx context.Context, open opener, f func(*services) error) error {
@@ -134,7 +134,12 @@ func (a *app) withBy(ctx context.Context, open opener, f func(*services) error) 
 // withNew is like with, but creates an SQLite file that is missing: for commands that may be the
 // first.
 func (a *app) withNew(ctx context.Context, f func(*services) error) error {
-	return a.withBy(ctx, db.Open, f)
+	return a.withBy(ctx, openNew, f)
+}
+
+func openNew(ctx context.Context, where db.Config, opts ...db.Option) (*db.DB, error) {
+	where.Existing = false
+	return db.Open(ctx, where, opts...)
 }
 
 // withEmpty is like withNew, but the new SQLite file is a temporary one.
@@ -142,7 +147,7 @@ func (a *app) withEmpty(ctx context.Context, f func(*services) error) error {
 	dir := ""
 	defer func() { _ = os.RemoveAll(dir) }()
 	return a.withBy(ctx, func(ctx context.Context, where db.Config, opts ...db.Option) (*db.DB, error) {
-		d, err := db.OpenExisting(ctx, where, opts...)
+		d, err := db.Open(ctx, where, opts...)
 		if gone, ok := errors.AsType[*db.MissingError](err); !ok || gone.Link { // a disk is not mounted
 			return d, err
 		}
@@ -150,7 +155,7 @@ func (a *app) withEmpty(ctx context.Context, f func(*services) error) error {
 			return nil, err
 		}
 		where.Path = filepath.Join(dir, "empty.db")
-		return db.Open(ctx, where, opts...)
+		return openNew(ctx, where, opts...)
 	}, f)
 }
 

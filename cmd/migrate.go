@@ -34,15 +34,12 @@ func (a *app) migrate(ctx context.Context, statusOnly bool) error {
 	if err != nil {
 		return err
 	}
-	var opts []db.Option
-	if statusOnly {
-		opts = append(opts, db.Existing)
-	}
 	where, err := dbConfig(cfg)
 	if err != nil {
 		return err
 	}
-	d, err := db.OpenAnySchema(ctx, where, opts...)
+	where.Existing = statusOnly
+	d, err := db.OpenAnySchema(ctx, where)
 	if err != nil {
 		return err
 	}

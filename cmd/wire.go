@@ -70,7 +70,7 @@ func (a *app) loadConfig(ctx context.Context) (*config.Config, error) {
 
 // open reads the configuration, checks it, and opens the database. Close it.
 func (a *app) open(ctx context.Context, checks ...func(*config.Config) error) (*services, error) {
-	return a.openBy(ctx, db.OpenExisting, checks...)
+	return a.openBy(ctx, db.Open, checks...)
 }
 
 // opener is db.Open, or opens a database in another way.
@@ -135,9 +135,10 @@ func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 
 func (s *services) close() { _ = s.db.Close() }
 
+// dbConfig is for commands that need an existing database.
 func dbConfig(cfg *config.Config) (db.Config, error) {
 	d := cfg.Database
-	out := db.Config{Driver: d.Driver, Path: d.Path, DSN: string(d.DSN), TLS: d.TLS}
+	out := db.Config{Driver: d.Driver, Path: d.Path, DSN: string(d.DSN), TLS: d.TLS, Existing: true}
 	if file := d.TLSFile(); file != "" {
 		out.TLS, out.RootCAs = db.TLSVerify, x509.NewCertPool()
 		if err := certs.Add(out.RootCAs, file); err != nil {

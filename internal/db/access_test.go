@@ -35,7 +35,9 @@ func TestFileWithoutWritePermission(t *testing.T) {
 			}
 			_, err := Open(testContext(t), cfg)
 			wantText(t, err, "cannot open the sqlite database", "this user cannot write "+tt.denied, "run: chmod u+rw "+tt.denied)
-			db, err := OpenExisting(testContext(t), cfg)
+			existing := cfg
+			existing.Existing = true
+			db, err := Open(testContext(t), existing)
 			if err != nil {
 				t.Fatalf("%v, want it open for those that only read", err)
 			}

@@ -47,6 +47,10 @@ type Config struct {
 	TLS    string // MySQL: TLSNone, TLSRequire or TLSVerify; empty for what fits the host
 	// RootCAs are the issuers that TLSVerify trusts; nil for the system's.
 	RootCAs *x509.CertPool
+	// Existing makes an SQLite file that is not there a *MissingError, for those that add nothing:
+	// a new one in the place of one that was lost would have no inboxes, and every pass would
+	// succeed.
+	Existing bool
 }
 
 // DB is an open database. It is safe for concurrent use.
@@ -62,7 +66,6 @@ type DB struct {
 	retryFor time.Duration
 	probe    func(context.Context) error
 	outage   outages
-	there    bool // the SQLite file has to exist
 	wrap     func(gorm.ConnPool) gorm.ConnPool
 	viewPool gorm.ConnPool // of View
 
@@ -80,9 +83,6 @@ func WithNow(now func() time.Time) Option { return func(db *DB) { db.now = now }
 // WithRetryFor sets for how long Tx and View try again; 60 s unless set.
 func WithRetryFor(d time.Duration) Option { return func(db *DB) { db.retryFor = d } }
 
-// Existing makes a missing SQLite file a *MissingError instead of creating it.
-func Existing(db *DB) { db.there = true }
-
 // WithPool has all statements run through what wrap returns: a test counts them.
 func WithPool(wrap func(gorm.ConnPool) gorm.ConnPool) Option { return func(db *DB) { db.wrap = wrap } }
 
@@ -91,23 +91,12 @@ func WithPool(wrap func(gorm.ConnPool) gorm.ConnPool) Option { return func(db *D
 // SQLite file that has no table of ours: starting again in a file that lost its content would
 // forward all mail again.
 func Open(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
-	if cfg.Driver == SQLite && cfg.Path != "" {
+	if cfg.Driver == SQLite && cfg.Path != "" && !cfg.Existing {
 		if err := createSQLite(ctx, cfg, opts); err != nil {
 			return nil, err
 		}
-		opts = append(opts, Existing)
+		cfg.Existing = true
 	}
-	return openCurrent(ctx, cfg, opts)
-}
-
-// OpenExisting is Open for those that add nothing: an SQLite file that is not there is a
-// *MissingError. A new one in the place of one that was lost would have no inboxes, and every pass
-// would succeed.
-func OpenExisting(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
-	return openCurrent(ctx, cfg, append(opts, Existing))
-}
-
-func openCurrent(ctx context.Context, cfg Config, opts []Option) (*DB, error) {
 	db, err := OpenAnySchema(ctx, cfg, opts...)
 	if err != nil {
 		return nil, err
@@ -132,7 +121,7 @@ func OpenAnySchema(ctx context.Context, cfg Config, opts ...Option) (*DB, error)
 	var err error
 	switch cfg.Driver {
 	case SQLite:
-		dialector, err = db.openSQLite(ctx, cfg.Path)
+		dialector, err = db.openSQLite(ctx, cfg)
 	case MySQL:
 		dialector, err = db.openMySQL(ctx, cfg)
 	default:

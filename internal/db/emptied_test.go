@@ -116,13 +116,11 @@ func TestOpenRestoredCopy(t *testing.T) {
 
 // TestOpenADirectory: also by the commands that create the file.
 func TestOpenADirectory(t *testing.T) {
-	for name, open := range map[string]func(context.Context, Config, ...Option) (*DB, error){
-		"existing": OpenExisting, "new": Open, "any schema": OpenAnySchema,
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, open := range []func(context.Context, Config, ...Option) (*DB, error){Open, OpenAnySchema} {
+		for _, existing := range []bool{true, false} {
 			dir := t.TempDir()
-			_, err := open(testContext(t), Config{Driver: SQLite, Path: dir})
+			_, err := open(testContext(t), Config{Driver: SQLite, Path: dir, Existing: existing})
 			wantText(t, err, dir+": database.path is a directory; name the file in it")
-		})
+		}
 	}
 }

@@ -22,7 +22,8 @@ import (
 )
 
 // openSQLite opens the file, and creates it so that only its owner can read it.
-func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, error) {
+func (db *DB) openSQLite(ctx context.Context, cfg Config) (gorm.Dialector, error) {
+	path := cfg.Path
 	db.dialect, db.where = SQLite, path
 	if path == "" {
 		return nil, errors.New("database.path is empty; name the SQLite file")
@@ -31,7 +32,7 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 	if err != nil {
 		return nil, fmt.Errorf("find the SQLite file %s: %w", path, err)
 	}
-	if !db.there {
+	if !cfg.Existing {
 		if err := createPrivate(abs); err != nil {
 			return nil, db.unreachable(err)
 		}
@@ -53,7 +54,7 @@ func (db *DB) openSQLite(ctx context.Context, path string) (gorm.Dialector, erro
 		return nil, db.unreachable(err)
 	}
 	db.pool = pool
-	if !db.there {
+	if !cfg.Existing {
 		err = db.writeAhead(ctx)
 	}
 	if err == nil {
