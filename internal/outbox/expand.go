@@ -77,11 +77,7 @@ type occurrenceRow struct {
 func (r *occurrenceRow) into() []any { return []any{&r.ID, &r.Kind, &r.TaskID, &r.InboxID, &r.at} }
 
 func (s *Store) oldest(ctx context.Context, most int) (out []Occurrence, _ error) {
-	var rows []occurrenceRow
-	err := s.db.View(ctx, func(tx *gorm.DB) (err error) {
-		rows, err = db.Query(tx, (*occurrenceRow).into, sqlOccurrences, most)
-		return err
-	})
+	rows, err := db.Read(ctx, s.db, (*occurrenceRow).into, sqlOccurrences, most)
 	if err != nil {
 		return nil, fmt.Errorf("read occurrences: %w", err)
 	}

@@ -69,11 +69,7 @@ func (f Filter) query(now time.Time) (string, []any) {
 
 // Get fails with ErrNotFound.
 func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
-	var rows []entryRow
-	err := s.db.View(ctx, func(tx *gorm.DB) (err error) {
-		rows, err = db.Query(tx, (*entryRow).into, sqlEntry, id)
-		return err
-	})
+	rows, err := db.Read(ctx, s.db, (*entryRow).into, sqlEntry, id)
 	switch {
 	case err != nil:
 		return Entry{}, fmt.Errorf("read entry %d of the outbox: %w", id, err)

@@ -157,11 +157,7 @@ func (s *Store) needed(a Account, r row) error {
 
 // all are the rows of all accounts.
 func (s *Store) all(ctx context.Context) (map[string]row, error) {
-	var rows []row
-	err := s.DB.View(ctx, func(tx *gorm.DB) error {
-		rows = nil
-		return tx.Raw(sqlAll).Scan(&rows).Error
-	})
+	rows, err := db.Read(ctx, s.DB, func(r *row) []any { return []any{&r.Account, &r.App, &r.Sealed, &r.LoginNeeded} }, sqlAll)
 	if err != nil {
 		return nil, fmt.Errorf("list the logins that are needed: %w", err)
 	}
