@@ -13,8 +13,21 @@ import (
 )
 
 func TestSelect(t *testing.T) {
+	const ok = "{tag} OK\r\n" // without a text
 	examine := func(reply string) fakeimap.Step { return fakeimap.Step{Expect: "EXAMINE INBOX", Reply: reply} }
-	const noUIDNext = "* 2 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n{tag} OK [READ-ONLY]\r\n"
+	noUIDNext := examine("* 2 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n{tag} OK [READ-ONLY]\r\n")
+	status := func(reply string) fakeimap.Step {
+		return fakeimap.Step{Expect: `STATUS INBOX \(UIDNEXT\)`, Reply: reply}
+	}
+	refused := func(answer, list string) []fakeimap.Step {
+		return []fakeimap.Step{examine("{tag} " + answer + "\r\n"), {Expect: `LIST "" "\*"`, Reply: list}}
+	}
+	listed := func(folders ...string) (list string) {
+		for _, f := range folders {
+			list += "* LIST " + f + "\r\n"
+		}
+		return list + ok
+	}
 	full := imapsrc.Folder{Name: "INBOX", UIDValidity: 7, UIDNext: 10, Messages: 2}
 	unknown := full
 	unknown.UIDNext = 0
@@ -25,107 +38,50 @@ func TestSelect(t *testing.T) {
 		says  string
 		gone  bool // Error.Unlisted
 	}{
-		"UIDNEXT from STATUS": {
-			steps: []fakeimap.Step{
-				examine(noUIDNext),
-				{Expect: `STATUS INBOX \(UIDNEXT\)`, Reply: "* STATUS inbox (UIDNEXT 10)\r\n{tag} OK\r\n"},
-			}, want: full,
-		},
+		"UIDNEXT from STATUS": {steps: []fakeimap.Step{noUIDNext, status("* STATUS inbox (UIDNEXT 10)\r\n" + ok)}, want: full},
 		"codes in other cases": {steps: []fakeimap.Step{
 			examine("* 2 EXISTS\r\n* OK [UidValidity 7] v\r\n* OK [uidnext 10] n\r\n* OK [unknown Arg] n\r\n{tag} OK [read-only]\r\n"),
 		}, want: full},
 		"DavMail: a space too many": {steps: []fakeimap.Step{
 			examine("*  2 EXISTS\r\n*  OK [UIDVALIDITY  7 ] v\r\n* OK [UIDNEXT 10] n  n\r\n{tag} OK [READ-ONLY]\r\n"),
 		}, want: full},
-		"and in STATUS": {
-			steps: []fakeimap.Step{
-				examine(noUIDNext),
-				{Expect: "STATUS", Reply: "* STATUS  INBOX  ( UIDNEXT  10 ) \r\n{tag} OK\r\n"},
-			}, want: full,
-		},
-		"no UIDNEXT at all": {steps: []fakeimap.Step{
-			examine(noUIDNext),
-			{Expect: "STATUS", Reply: "* STATUS INBOX ()\r\n{tag} OK\r\n"},
-		}, want: unknown},
-		"STATUS refused": {
-			steps: []fakeimap.Step{examine(noUIDNext), {Expect: "STATUS", Reply: "{tag} NO\r\n"}},
-			want:  unknown,
-		},
-		"no UIDVALIDITY": {
-			steps: []fakeimap.Step{examine("* 2 EXISTS\r\n{tag} OK\r\n")},
-			kind:  imapsrc.KindNoCursor, says: "cannot be monitored",
-		},
+		"and in STATUS":     {steps: []fakeimap.Step{noUIDNext, status("* STATUS  INBOX  ( UIDNEXT  10 ) \r\n" + ok)}, want: full},
+		"no UIDNEXT at all": {steps: []fakeimap.Step{noUIDNext, status("* STATUS INBOX ()\r\n" + ok)}, want: unknown},
+		"STATUS refused":    {steps: []fakeimap.Step{noUIDNext, status("{tag} NO\r\n")}, want: unknown},
+		"no UIDVALIDITY":    {steps: []fakeimap.Step{examine("* 2 EXISTS\r\n" + ok)}, kind: imapsrc.KindNoCursor, says: "cannot be monitored"},
 		"UIDs are not persistent": {
-			steps: []fakeimap.Step{examine("* OK [UIDVALIDITY 7] v\r\n" +
-				"* NO [UIDNOTSTICKY] no persistent UIDs\r\n{tag} OK\r\n")},
-			kind: imapsrc.KindNoCursor, says: `open folder "INBOX": the folder's UIDs are not persistent`,
+			steps: []fakeimap.Step{examine("* OK [UIDVALIDITY 7] v\r\n* NO [UIDNOTSTICKY] no persistent UIDs\r\n" + ok)},
+			kind:  imapsrc.KindNoCursor, says: `open folder "INBOX": the folder's UIDs are not persistent`,
 		},
 		"not there": {
-			steps: []fakeimap.Step{examine("{tag} NO [NONEXISTENT] none\r\n"), {Expect: `LIST "" "\*"`, Reply: `* LIST (\Noselect) "/" INBOY` + "\r\n" +
-				`* LIST () "/" Inbax` + "\r\n" + `* LIST () "/" "Sent Items"` + "\r\n{tag} OK\r\n"}},
-			kind: imapsrc.KindNoFolder, says: `(NO [NONEXISTENT] none); did you mean Inbax?`, gone: true,
+			steps: refused("NO [NONEXISTENT] none", listed(`(\Noselect) "/" INBOY`, `() "/" Inbax`, `() "/" "Sent Items"`)),
+			kind:  imapsrc.KindNoFolder, says: `(NO [NONEXISTENT] none); did you mean Inbax?`, gone: true,
 		},
 		"not there, says Dovecot": {
-			steps: []fakeimap.Step{
-				examine("{tag} NO Mailbox doesn't exist: INBOX\r\n"),
-				{Expect: "LIST", Reply: `* LIST () "/" Sent` + "\r\n{tag} OK\r\n"},
-			},
-			kind: imapsrc.KindNoFolder, says: "doesn't exist", gone: true,
+			steps: refused("NO Mailbox doesn't exist: INBOX", listed(`() "/" Sent`)), kind: imapsrc.KindNoFolder, says: "doesn't exist", gone: true,
 		},
-		"not listed, and forbidden": {
-			steps: []fakeimap.Step{
-				examine("{tag} NO [NOPERM] no\r\n"),
-				{Expect: "LIST", Reply: `* LIST () "/" Sent` + "\r\n{tag} OK\r\n"},
-			},
-			kind: imapsrc.KindNoFolder, says: "NOPERM",
-		},
-		"not listed, and BAD": {
-			steps: []fakeimap.Step{
-				examine("{tag} BAD Folder could not be found.\r\n"),
-				{Expect: "LIST", Reply: `* LIST () "/" Sent` + "\r\n{tag} OK\r\n"},
-			},
-			kind: imapsrc.KindNoFolder, says: "BAD",
-		},
+		"not listed, and forbidden": {steps: refused("NO [NOPERM] no", listed(`() "/" Sent`)), kind: imapsrc.KindNoFolder, says: "NOPERM"},
+		"not listed, and BAD":       {steps: refused("BAD Folder could not be found.", listed(`() "/" Sent`)), kind: imapsrc.KindNoFolder, says: "BAD"},
 		"there, and refused": {
-			steps: []fakeimap.Step{examine("{tag} NO not now\r\n"), {Expect: "LIST", Reply: `* LIST () "/" Inbox` + "\r\n{tag} OK\r\n"}},
-			kind:  imapsrc.KindNoFolder, says: "the server refused (NO not now)",
+			steps: refused("NO not now", listed(`() "/" Inbox`)), kind: imapsrc.KindNoFolder, says: "the server refused (NO not now)",
 		},
 		"not for this user": {
-			steps: []fakeimap.Step{
-				examine("{tag} NO [AUTHORIZATIONFAILED] no\r\n"),
-				{Expect: "LIST", Reply: `* LIST () "/" INBOX` + "\r\n{tag} OK\r\n"},
-			},
-			kind: imapsrc.KindNoFolder, says: "the server refused (NO [AUTHORIZATIONFAILED] no)",
+			steps: refused("NO [AUTHORIZATIONFAILED] no", listed(`() "/" INBOX`)),
+			kind:  imapsrc.KindNoFolder, says: "the server refused (NO [AUTHORIZATIONFAILED] no)",
 		},
-		"not there, and no list": {
-			steps: []fakeimap.Step{examine("{tag} NO none\r\n"), {Expect: "LIST", Reply: "{tag} NO\r\n"}},
-			kind:  imapsrc.KindNoFolder, says: "the server refused (NO none)",
-		},
+		"not there, and no list": {steps: refused("NO none", "{tag} NO\r\n"), kind: imapsrc.KindNoFolder, says: "the server refused (NO none)"},
 		"not there, says hMailServer": {
-			steps: []fakeimap.Step{
-				examine("{tag} BAD Folder could not be found.\r\n"),
-				{Expect: "LIST", Reply: `* LIST () "/" INBOX` + "\r\n{tag} OK\r\n"},
-			},
-			kind: imapsrc.KindNoFolder, says: "(BAD Folder could not be found.)",
+			steps: refused("BAD Folder could not be found.", listed(`() "/" INBOX`)),
+			kind:  imapsrc.KindNoFolder, says: "(BAD Folder could not be found.)",
 		},
 		"out of order": {
-			steps: []fakeimap.Step{
-				examine("{tag} BAD User is authenticated but not connected.\r\n"),
-				{Expect: "LIST", Reply: "{tag} BAD User is authenticated but not connected.\r\n"},
-			},
-			kind: imapsrc.KindProtocol, says: "not connected",
+			steps: refused("BAD User is authenticated but not connected.", "{tag} BAD User is authenticated but not connected.\r\n"),
+			kind:  imapsrc.KindProtocol, says: "not connected",
 		},
-		"unavailable": {
-			steps: []fakeimap.Step{examine("{tag} NO [UNAVAILABLE] later\r\n")},
-			kind:  imapsrc.KindUnavailable, says: "later",
-		},
-		"in use": {
-			steps: []fakeimap.Step{examine("{tag} NO [INUSE] locked\r\n")}, kind: imapsrc.KindInUse,
-			says: "locked",
-		},
+		"unavailable": {steps: []fakeimap.Step{examine("{tag} NO [UNAVAILABLE] later\r\n")}, kind: imapsrc.KindUnavailable, says: "later"},
+		"in use":      {steps: []fakeimap.Step{examine("{tag} NO [INUSE] locked\r\n")}, kind: imapsrc.KindInUse, says: "locked"},
 		"hangs up": {
-			steps: []fakeimap.Step{{Expect: "EXAMINE", Reply: "* 2 EXISTS\r\n", Close: true}},
-			kind:  imapsrc.KindNetwork, says: "closed",
+			steps: []fakeimap.Step{{Expect: "EXAMINE", Reply: "* 2 EXISTS\r\n", Close: true}}, kind: imapsrc.KindNetwork, says: "closed",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,16 +128,12 @@ func TestList(t *testing.T) {
 			between(5, 9),
 			[]uint32{5, 6, 7, 9},
 		},
-		"a liar": {
-			`UID FETCH 10:20 `, uids(9, 21, 4294967295) + "{tag} OK\r\n", between(10, 20), nil,
-		},
+		"a liar":  {`UID FETCH 10:20 `, uids(9, 21, 4294967295) + "{tag} OK\r\n", between(10, 20), nil},
 		"nothing": {`UID FETCH 10:20 `, "{tag} OK\r\n", between(10, 20), nil},
 		"the end of the numbers": {
 			`UID FETCH 1:4294967295 `, uids(4294967295, 1) + "{tag} OK\r\n", between(0, 1<<32-1), []uint32{1, 1<<32 - 1},
 		},
-		"since a day": {
-			`UID SEARCH SINCE "1-Feb-2024"$`, "* SEARCH 3 4 10\r\n{tag} OK\r\n", since, []uint32{3, 4},
-		},
+		"since a day": {`UID SEARCH SINCE "1-Feb-2024"$`, "* SEARCH 3 4 10\r\n{tag} OK\r\n", since, []uint32{3, 4}},
 		"since a day, in an extended answer": {
 			`UID SEARCH SINCE`, "* ESEARCH (TAG \"{tag}\") UID ALL 2:4,8:12\r\n{tag} OK\r\n", since, []uint32{2, 3, 4, 8, 9},
 		},
@@ -354,22 +306,13 @@ func TestListFails(t *testing.T) {
 		says string
 	}{
 		"hangs up after half an answer": {
-			fakeimap.Step{Reply: uids(1) + "* 2 FETCH (UID 2", Close: true},
-			imapsrc.KindNetwork,
-			"closed the connection",
+			fakeimap.Step{Reply: uids(1) + "* 2 FETCH (UID 2", Close: true}, imapsrc.KindNetwork, "closed the connection",
 		},
-		"hangs up before the tagged OK": {
-			fakeimap.Step{Reply: uids(1, 2), Close: true},
-			imapsrc.KindNetwork, "closed the connection",
-		},
+		"hangs up before the tagged OK": {fakeimap.Step{Reply: uids(1, 2), Close: true}, imapsrc.KindNetwork, "closed the connection"},
 		"says goodbye": {
-			fakeimap.Step{Reply: "* BYE shutting down\r\n", Close: true},
-			imapsrc.KindUnavailable, "(BYE shutting down)",
+			fakeimap.Step{Reply: "* BYE shutting down\r\n", Close: true}, imapsrc.KindUnavailable, "(BYE shutting down)",
 		},
-		"refuses": {
-			fakeimap.Step{Reply: uids(1) + "{tag} NO cannot\r\n"},
-			imapsrc.KindUnavailable, "NO cannot",
-		},
+		"refuses": {fakeimap.Step{Reply: uids(1) + "{tag} NO cannot\r\n"}, imapsrc.KindUnavailable, "NO cannot"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.step.Expect = "UID FETCH"
