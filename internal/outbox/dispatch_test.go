@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,6 +79,12 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
+// alone leaves crm as the only destination.
+func (d *desk) alone() {
+	d.Targets = slices.DeleteFunc(d.Targets, func(t Target) bool { return t.Name != "crm" })
+	d.Plan = to("crm")
+}
+
 // drain publishes after a pause.
 func (d *desk) drain(pause time.Duration) {
 	d.t.Helper()
@@ -109,6 +113,33 @@ func (d *desk) want(r *receiver, what ...string) {
 	}
 }
 
+// wantOnce checks that crm got each event once.
+func (d *desk) wantOnce() {
+	d.t.Helper()
+	for id, n := range d.crm.ids {
+		if n != 1 {
+			d.t.Errorf("%s came %d times", id, n)
+		}
+	}
+}
+
+// wantLoggedOnce checks that the log has one fault of a destination, and its end.
+func (d *desk) wantLoggedOnce() {
+	d.t.Helper()
+	if log := d.log.String(); strings.Count(log, "the destination failed") != 1 || strings.Count(log, "takes events again") != 1 {
+		d.t.Errorf("the log has\n%s\nwant the fault and its end once", log)
+	}
+}
+
+// wantWorks checks that crm is recorded as a destination that works.
+func (d *desk) wantWorks() {
+	d.t.Helper()
+	states, err := d.Dispatcher.Store.Destinations(d.t.Context())
+	if s := states["crm"]; err != nil || s.Failures != 0 {
+		d.t.Errorf("the destination is recorded as %+v, %v; want it to work", s, err)
+	}
+}
+
 var errDown = errors.New("connection refused")
 
 // TestDown: a destination that is down gets everything later, in order and once, and holds up
@@ -129,14 +160,8 @@ func TestDown(t *testing.T) {
 	d.drain(LongestPause) // what may have been the reason waits longest
 	slices.Sort(d.crm.got)
 	d.want(d.crm, "forwarded task:1", "registered task:1", "registered task:2")
-	for id, n := range d.crm.ids {
-		if n != 1 {
-			t.Errorf("%s came %d times", id, n)
-		}
-	}
-	if log := d.log.String(); strings.Count(log, "the destination failed") != 1 || strings.Count(log, "takes events again") != 1 {
-		t.Errorf("the log has\n%s\nwant the fault and its end once", log)
-	}
+	d.wantOnce()
+	d.wantLoggedOnce()
 }
 
 // TestPoison: a message that a destination never takes does not hold up the others for ever.
@@ -167,8 +192,7 @@ func TestPoisonAmongOthers(t *testing.T) {
 	for _, every := range []time.Duration{30 * time.Second, 3 * time.Minute, time.Hour} {
 		t.Run(every.String(), func(t *testing.T) {
 			d := newDesk(t)
-			d.Targets = slices.DeleteFunc(d.Targets, func(t Target) bool { return t.Name != "crm" })
-			d.Plan = to("crm")
+			d.alone()
 			var clock, longest time.Duration
 			made := map[string]time.Duration{}
 			d.crm.takes(func(m Message) error {
@@ -195,13 +219,8 @@ func TestPoisonAmongOthers(t *testing.T) {
 			if n := len(d.crm.got); n != 23 {
 				t.Errorf("%d events came, want 23", n)
 			}
-			if log := d.log.String(); strings.Count(log, "the destination failed") != 1 || strings.Count(log, "takes events again") != 1 {
-				t.Errorf("the log has\n%s\nwant the fault and its end once", log)
-			}
-			states, err := d.Dispatcher.Store.Destinations(t.Context())
-			if s := states["crm"]; err != nil || s.Failures != 0 {
-				t.Errorf("the destination is recorded as %+v, %v; want it to work", s, err)
-			}
+			d.wantLoggedOnce()
+			d.wantWorks()
 		})
 	}
 }
@@ -351,7 +370,7 @@ func TestBatches(t *testing.T) {
 // takes one, in the same round.
 func TestWorksAgain(t *testing.T) {
 	d := newDesk(t)
-	d.Targets = slices.DeleteFunc(d.Targets, func(t Target) bool { return t.Name != "crm" })
+	d.alone()
 	d.Targets[0].Batch = 1
 	d.crm.rule = func(Message) error { return errDown }
 	d.happen(Occurrence{Kind: Dead, TaskID: 1})
@@ -362,124 +381,5 @@ func TestWorksAgain(t *testing.T) {
 		return &Refused{errors.New("no such case")}
 	}
 	d.drain(time.Hour)
-	states, err := d.Dispatcher.Store.Destinations(t.Context())
-	if s := states["crm"]; err != nil || s.Failures != 0 {
-		t.Errorf("the destination is recorded as %+v, %v; want it to work", s, err)
-	}
-}
-
-// TestRun: what happens is published when it is reported, to one destination while another hangs.
-func TestRun(t *testing.T) {
-	d := newDesk(t)
-	d.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
-	ctx, cancel := context.WithCancel(t.Context())
-	hangs, came := make(chan struct{}), make(chan struct{}, 10)
-	d.crm.takes(func(Message) error { <-hangs; return nil })
-	d.bus.takes(func(Message) error { came <- struct{}{}; return nil })
-	woken, done := make(chan struct{}, 1), make(chan struct{})
-	go func() {
-		defer close(done)
-		d.Run(ctx, woken, nil)
-	}()
-	for id := range int64(3) {
-		d.happen(Occurrence{Kind: Dead, TaskID: id + 1})
-		wake(woken)
-		<-came
-	}
-	cancel()
-	close(hangs)
-	<-done
-}
-
-// TestPace: what happens in quick succession is expanded together.
-func TestPace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d, looks := newDesk(t), 0
-		d.Plan = func(ctx context.Context, os []Occurrence) ([]Planned, error) {
-			looks++
-			return to("crm")(ctx, os)
-		}
-		woken, last := make(chan struct{}, 1), make(chan struct{})
-		go func() {
-			defer close(last)
-			for id := range int64(50) {
-				d.happen(Occurrence{Kind: Dead, TaskID: id + 1})
-				wake(woken)
-				time.Sleep(10 * time.Millisecond)
-			}
-		}()
-		d.Run(t.Context(), woken, last)
-		if looks > 6 {
-			t.Errorf("%d looks found something in half a second, want one in a tenth of a second", looks)
-		}
-		if n := len(d.crm.got); n != 50 {
-			t.Errorf("%d of 50 events were published", n)
-		}
-	})
-}
-
-// TestCommittedLate: what is committed just after it was reported is published soon, and not a
-// second later.
-func TestCommittedLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
-		woken, last, began := make(chan struct{}, 1), make(chan struct{}), time.Now()
-		var took time.Duration
-		d.crm.takes(func(Message) error { took = time.Since(began); close(last); return nil })
-		go func() {
-			time.Sleep(time.Second) // the first look is over
-			wake(woken)
-			began = time.Now()
-			time.Sleep(10 * time.Millisecond)
-			d.happen(Occurrence{Kind: Dead, TaskID: 1})
-		}()
-		d.Run(t.Context(), woken, last)
-		if took > 100*time.Millisecond {
-			t.Errorf("it was published %s after it was reported, want at once", took)
-		}
-	})
-}
-
-// TestDatabaseAway: that the database cannot be used is logged in the last round of a pass.
-func TestDatabaseAway(t *testing.T) {
-	var log strings.Builder
-	news, last, n := make(chan struct{}, 1), make(chan struct{}), 0
-	r := rounds{log: slog.New(slog.NewTextHandler(&log, nil)), news: news, last: last}
-	r.run(t.Context(), func() error {
-		if n++; n == 3 {
-			if log.Len() > 0 {
-				t.Errorf("the log has, before the last round,\n%s", &log)
-			}
-			close(last)
-		}
-		wake(news)
-		return fmt.Errorf("read: %w", syscall.ECONNREFUSED)
-	})
-	if n != 4 || strings.Count(log.String(), "cannot process the outbox; the next pass continues") != 1 {
-		t.Errorf("%d rounds, and the log has\n%s\nwant 4 and one line", n, &log)
-	}
-}
-
-// TestOutboxFails: an error of the outbox alone is logged once in a row, also by a process that
-// stays up.
-func TestOutboxFails(t *testing.T) {
-	var log strings.Builder
-	full := errors.New("the table is full")
-	errs := []error{syscall.ECONNREFUSED, full, full, nil, full}
-	news := make(chan struct{}, 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	r := rounds{log: slog.New(slog.NewTextHandler(&log, nil)), news: news}
-	r.run(ctx, func() error {
-		if len(errs) == 0 {
-			cancel()
-			return nil
-		}
-		err := errs[0]
-		errs = errs[1:]
-		wake(news)
-		return err
-	})
-	if n := strings.Count(log.String(), "cannot process the outbox; trying again"); n != 2 {
-		t.Errorf("the log has\n%s\nwant two lines", &log)
-	}
+	d.wantWorks()
 }

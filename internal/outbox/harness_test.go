@@ -145,6 +145,15 @@ func (b bench) all() (out []Entry) {
 	return out
 }
 
+// trail are the lines about tasks and inboxes: task, inbox, worker, event and detail.
+func (b bench) trail() []string {
+	b.t.Helper()
+	lines, err := db.Read(b.t.Context(), b.db, db.Value[string],
+		"SELECT CONCAT(task_id, ' ', inbox_id, ' ', worker, ' ', event, ' ', detail) FROM monitored_emails_events ORDER BY id")
+	b.must(err)
+	return lines
+}
+
 // reads is how many rows the connection of tx has read.
 func (b bench) reads(tx *gorm.DB) (n int64) {
 	b.t.Helper()

@@ -14,8 +14,7 @@ import (
 // When it fails, what was claimed for it waits like all others.
 func TestFresh(t *testing.T) {
 	d := newDesk(t)
-	d.Targets = slices.DeleteFunc(d.Targets, func(t Target) bool { return t.Name != "crm" })
-	d.Plan = to("crm")
+	d.alone()
 	o := d.outlets()[0]
 	happen := func(task int64) {
 		d.happen(Occurrence{Kind: Dead, TaskID: task})
@@ -55,11 +54,7 @@ func TestFresh(t *testing.T) {
 	if all := d.all(); all[5].Status != Done || all[5].Attempts != 1 {
 		t.Errorf("it is %+v, want it claimed again, and one attempt counted", all[5])
 	}
-	for id, n := range d.crm.ids {
-		if n != 1 {
-			t.Errorf("%s came %d times", id, n)
-		}
-	}
+	d.wantOnce()
 }
 
 // TestFreshBound: what is made at once is claimed at once, up to six hundred events; the rest
