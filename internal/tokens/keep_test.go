@@ -37,9 +37,7 @@ func TestStoredLater(t *testing.T) {
 		b.Log = slog.New(onWarning{slog.DiscardHandler, b.away()})
 		b.want("a1", "")
 		b.want("a1", "")
-		if n := b.provider.asked(); n != 1 {
-			t.Errorf("the provider was asked %d times, want once", n)
-		}
+		b.wantAsked(1)
 	})
 }
 
@@ -104,12 +102,8 @@ func TestOutageBeforeTheEnd(t *testing.T) {
 		b.provider.fail(http.StatusServiceUnavailable, "")
 		b.want("old", "")
 		b.want("old", "")
-		if _, err := b.Access(t.Context(), b.acct, "old"); err == nil || !strings.Contains(err.Error(), "gives no token now") {
-			t.Errorf("for a token that the server refused the error is %v, want the outage", err)
-		}
-		if n := b.provider.asked(); n != 1 {
-			t.Errorf("the provider was asked %d times, want once", n)
-		}
+		b.wantRefused("old", "gives no token now")
+		b.wantAsked(1)
 		b.nearlyOver()
 		b.provider.fail(http.StatusBadRequest, `{"error":"invalid_grant"}`)
 		b.Store = &Store{DB: b.DB, Inboxes: b.Inboxes, Worker: "next pass"}
@@ -125,11 +119,7 @@ func TestRenewedElsewhere(t *testing.T) {
 		b.exec("UPDATE oauth_tokens SET holder = 'other', held_until = 9000000000000000")
 		b.wait = time.Nanosecond
 		b.want("old", "")
-		if _, err := b.Access(t.Context(), b.acct, "old"); err == nil || !strings.Contains(err.Error(), "another process (other) is still renewing the token of ann@firm.example") {
-			t.Errorf("the error is %v, want that another process renews the token", err)
-		}
-		if n := b.provider.asked(); n != 0 {
-			t.Errorf("the provider was asked %d times, want not at all", n)
-		}
+		b.wantRefused("old", "another process (other) is still renewing the token of ann@firm.example")
+		b.wantAsked(0)
 	})
 }
