@@ -109,7 +109,7 @@ func TestImportOfMany(t *testing.T) {
 // TestImportIsAllOrNothing: when a statement of many fails, or an entry is wrong, nothing is
 // stored.
 func TestImportIsAllOrNothing(t *testing.T) {
-	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
+	b := sqliteBench(t)
 	b.add("old@x.example")
 	b.exec(`CREATE TRIGGER broken BEFORE INSERT ON monitored_folders WHEN NEW.name = 'Broken'
 		BEGIN SELECT RAISE(ABORT, 'broken'); END`)
@@ -165,7 +165,7 @@ func TestImportUpdates(t *testing.T) {
 
 // TestImportEnables: an inbox that becomes active has a line about it in its audit trail, once.
 func TestImportEnables(t *testing.T) {
-	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
+	b := sqliteBench(t)
 	b.add("a@x.example")
 	b.exec("UPDATE monitored_emails SET is_active = 0")
 	for range 2 {
@@ -181,7 +181,7 @@ func TestImportEnables(t *testing.T) {
 
 // TestExportIsImported: what CSV writes is the same inbox again, whatever its texts are.
 func TestExportIsImported(t *testing.T) {
-	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
+	b := sqliteBench(t)
 	in := Inbox{
 		Address: "a@x.example", Host: "h.example", Port: 1143, Security: None, AllowPlaintext: true, Username: " =u\t",
 		Auth: "login", Start: "since:2026-01-31", Description: " +1, \"two\";\r\n\\ Büro\r",
@@ -230,7 +230,7 @@ func TestCSVPassword(t *testing.T) {
 
 // TestUnstored: what an import would store can log in before it is stored.
 func TestUnstored(t *testing.T) {
-	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
+	b := sqliteBench(t)
 	for _, address := range []string{"changed@x.example", "same@x.example", "moved@x.example"} {
 		b.add(address)
 	}
@@ -265,7 +265,7 @@ func TestUnstored(t *testing.T) {
 
 // TestImportWithoutKey: an import makes no new key while passwords are encrypted with another one.
 func TestImportWithoutKey(t *testing.T) {
-	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
+	b := sqliteBench(t)
 	b.add("old@x.example")
 	other := New(b.db, OpenSealer(filepath.Join(t.TempDir(), "other.key")))
 	if _, err := other.Import(b.ctx, entries(1), ImportOptions{}); !errors.Is(err, ErrNoKey) {

@@ -218,7 +218,7 @@ func TestSelection(t *testing.T) {
 }
 
 func TestActiveOf(t *testing.T) {
-	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
+	b := sqliteBench(t)
 	for i, address := range []string{"a@x.org", "b@x.org"} {
 		b.add(address)
 		if _, err := b.Set(b.ctx, address, Changes{Labels: Labels{"n": fmt.Sprint(i)}}); err != nil {

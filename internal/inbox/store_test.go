@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -37,8 +36,8 @@ func TestAddFillsInDefaults(t *testing.T) {
 }
 
 func TestAddRefuses(t *testing.T) {
-	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
-	tests := []struct {
+	b := sqliteBench(t)
+	for _, tt := range []struct {
 		name     string
 		in       Inbox
 		password string
@@ -47,76 +46,25 @@ func TestAddRefuses(t *testing.T) {
 		{"not an address", Inbox{Host: "h"}, "x", []string{"an address is missing"}},
 		{"address with a name", Inbox{Address: "Me <me@x.org>", Host: "h"}, "x", []string{"write only me@x.org"}},
 		{"address without a domain", Inbox{Address: "me", Host: "h"}, "x", []string{"not an address; write it like"}},
-		{
-			"address that fits no column",
-			Inbox{Address: strings.Repeat("a", 320) + "@x.org", Host: "h"},
-			"x",
-			[]string{"longer than mail allows"},
-		},
+		{"address that fits no column", Inbox{Address: strings.Repeat("a", 320) + "@x.org", Host: "h"}, "x", []string{"longer than mail allows"}},
 		{"no host", Inbox{Address: "a@x.org"}, "x", []string{"host"}},
 		{"host with letters that are not ASCII, and a port", Inbox{Address: "a@x.org", Host: "bücher.example:993"}, "x", []string{"without a port"}},
 		{"host with a port", Inbox{Address: "a@x.org", Host: "h:993"}, "x", []string{"without a port"}},
 		{"host as a URL", Inbox{Address: "a@x.org", Host: "imaps://h"}, "x", []string{"host"}},
 		{"port too high", Inbox{Address: "a@x.org", Host: "h", Port: 65536}, "x", []string{"65536"}},
 		{"port below 1", Inbox{Address: "a@x.org", Host: "h", Port: -1}, "x", []string{"-1"}},
-		{
-			"security unknown",
-			Inbox{Address: "a@x.org", Host: "h", Security: "ssl"},
-			"x",
-			[]string{`"ssl"`, "tls, starttls or none"},
-		},
-		{
-			"unencrypted",
-			Inbox{Address: "a@x.org", Host: "mail.x.org", Security: None},
-			"x",
-			[]string{"mail.x.org", "unencrypted"},
-		},
+		{"security unknown", Inbox{Address: "a@x.org", Host: "h", Security: "ssl"}, "x", []string{`"ssl"`, "tls, starttls or none"}},
+		{"unencrypted", Inbox{Address: "a@x.org", Host: "mail.x.org", Security: None}, "x", []string{"mail.x.org", "unencrypted"}},
 		{"auth unknown", Inbox{Address: "a@x.org", Host: "h", Auth: "ntlm"}, "x", []string{"ntlm"}},
-		{
-			"start unknown",
-			Inbox{Address: "a@x.org", Host: "h", Start: "yesterday"},
-			"x",
-			[]string{"yesterday", "since:YYYY-MM-DD"},
-		},
-		{
-			"start on no day",
-			Inbox{Address: "a@x.org", Host: "h", Start: "since:2026-02-30"},
-			"x",
-			[]string{"since:2026-02-30"},
-		},
-		{
-			"folder without a name",
-			Inbox{Address: "a@x.org", Host: "h", Folders: []Folder{{Name: ""}}},
-			"x",
-			[]string{"folder name"},
-		},
-		{
-			"folder with a line break",
-			Inbox{Address: "a@x.org", Host: "h", Folders: []Folder{{Name: "a\r\nb"}}},
-			"x",
-			[]string{"line break"},
-		},
-		{
-			"username with a line break",
-			Inbox{Address: "a@x.org", Host: "h", Username: "a\nb"},
-			"x",
-			[]string{"username"},
-		},
-		{
-			"text that is not UTF-8",
-			Inbox{Address: "a@x.org", Host: "h", Username: "u\xff", Description: "B\xfcro", Folders: []Folder{{Name: "Entw\xfcrfe"}}},
-			"x",
-			[]string{`the username "u\xff" is not UTF-8`, `the description "B\xfcro" is not UTF-8`, `folder name "Entw\xfcrfe" is not UTF-8`},
-		},
+		{"start unknown", Inbox{Address: "a@x.org", Host: "h", Start: "yesterday"}, "x", []string{"yesterday", "since:YYYY-MM-DD"}},
+		{"start on no day", Inbox{Address: "a@x.org", Host: "h", Start: "since:2026-02-30"}, "x", []string{"since:2026-02-30"}},
+		{"folder without a name", Inbox{Address: "a@x.org", Host: "h", Folders: []Folder{{Name: ""}}}, "x", []string{"folder name"}},
+		{"folder with a line break", Inbox{Address: "a@x.org", Host: "h", Folders: []Folder{{Name: "a\r\nb"}}}, "x", []string{"line break"}},
+		{"username with a line break", Inbox{Address: "a@x.org", Host: "h", Username: "a\nb"}, "x", []string{"username"}},
+		{"text that is not UTF-8", Inbox{Address: "a@x.org", Host: "h", Username: "u\xff", Description: "B\xfcro", Folders: []Folder{{Name: "Entw\xfcrfe"}}}, "x", []string{`the username "u\xff" is not UTF-8`, `the description "B\xfcro" is not UTF-8`, `folder name "Entw\xfcrfe" is not UTF-8`}},
 		{"no password", Inbox{Address: "a@x.org", Host: "h"}, "", []string{"password is empty"}},
-		{
-			"everything at once",
-			Inbox{Address: "a", Host: "", Port: 70000, Start: "x"},
-			"x",
-			[]string{"not an address", "host", "70000", "start"},
-		},
-	}
-	for _, tt := range tests {
+		{"everything at once", Inbox{Address: "a", Host: "", Port: 70000, Start: "x"}, "x", []string{"not an address", "host", "70000", "start"}},
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := b.Add(b.ctx, tt.in, tt.password)
 			wantError(t, err, tt.want...)
@@ -145,10 +93,7 @@ func TestAddAccepts(t *testing.T) {
 			{Host: "[::1]", Security: None},
 			{Host: "imap.example.com", Security: None, AllowPlaintext: true},
 			{Host: "2001:db8::1", Security: STARTTLS},
-			{
-				Host: "h", Start: "since:2026-02-28", Description: "Büro 東京", Username: `DOM\user`, Auth: "login",
-				Port: 1,
-			},
+			{Host: "h", Start: "since:2026-02-28", Description: "Büro 東京", Username: `DOM\user`, Auth: "login", Port: 1},
 		} {
 			in.Address = fmt.Sprintf("a%d@x.org", i)
 			got, err := b.Add(b.ctx, in, "hunter2")
@@ -178,7 +123,7 @@ func TestHostInUnicode(t *testing.T) {
 
 // TestAddTakesWhatCanBeSentTo checks that Add accepts every address that package address accepts.
 func TestAddTakesWhatCanBeSentTo(t *testing.T) {
-	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
+	b := sqliteBench(t)
 	for _, address := range []string{`"the desk"@firm.example`, "desk@[192.0.2.1]", "büro@firm.example"} {
 		if b.add(address); b.get(address).Address != address {
 			t.Errorf("%s is stored as %s, want it unchanged", address, b.get(address).Address)
@@ -189,7 +134,7 @@ func TestAddTakesWhatCanBeSentTo(t *testing.T) {
 // TestGetOfAnOldAddress checks that an inbox with an address that is refused now can be read,
 // changed and removed.
 func TestGetOfAnOldAddress(t *testing.T) {
-	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
+	b := sqliteBench(t)
 	b.add("desk@firm.example")
 	const old = "desk@firm!.example"
 	b.exec(`UPDATE monitored_emails SET email_address = ?`, old)
