@@ -46,14 +46,6 @@ func withUsers(s *site) {
 	s.settings.UsersFile, s.settings.Operators = usersFile(s.t), []string{"anna"}
 }
 
-// logIn returns a client with the session of a user.
-func (s *site) logIn(name string) *http.Client {
-	s.t.Helper()
-	c := client(s.t)
-	s.do(c, http.MethodPost, "/login", form("name", name, "password", name+"1")).has(s.t, http.StatusSeeOther)
-	return c
-}
-
 // certificateFiles has a certificate and its key.
 func certificateFiles(t *testing.T) (cert, key string) {
 	t.Helper()
@@ -123,89 +115,6 @@ func TestOpen(t *testing.T) {
 	})
 }
 
-func TestLogin(t *testing.T) {
-	s := newSite(t, withUsers)
-	s.get("/messages?q=x").has(t, http.StatusSeeOther)
-	if got := s.get("/messages?q=x").header.Get("Location"); got != "/login?next=%2Fmessages%3Fq%3Dx" {
-		t.Errorf("without a session a page leads to %q, want the login that comes back to it", got)
-	}
-	for _, path := range []string{"/healthz", "/login", "/assets/style.css"} {
-		s.get(path).has(t, http.StatusOK)
-	}
-	s.get("/api/v1/status").has(t, http.StatusUnauthorized, "Log in first")
-	c := client(t)
-	for _, wrong := range []string{form("name", "anna", "password", "ben1"), form("name", "eve", "password", "nobody"), form("name", "anna"), ""} {
-		s.do(c, http.MethodPost, "/login", wrong).has(t, http.StatusUnauthorized, "The name or the password is wrong.")
-	}
-	s.do(c, http.MethodGet, "/", "").has(t, http.StatusSeeOther)
-	in := s.do(c, http.MethodPost, "/login", form("name", "anna", "password", "anna1", "next", "/inboxes"))
-	in.has(t, http.StatusSeeOther)
-	if got := in.header.Get("Location"); got != "/inboxes" {
-		t.Errorf("after the login comes %q, want /inboxes", got)
-	}
-	cookie := in.header.Get("Set-Cookie")
-	for _, want := range []string{"HttpOnly", "SameSite=Lax", "Path=/"} {
-		if !strings.Contains(cookie, want) {
-			t.Errorf("the cookie is %q, want %s in it", cookie, want)
-		}
-	}
-	s.do(c, http.MethodGet, "/", "").has(t, http.StatusOK, "anna", "Log out")
-	s.do(c, http.MethodGet, "/api/v1/status", "").has(t, http.StatusOK)
-	s.do(c, http.MethodPost, "/logout", "").has(t, http.StatusSeeOther)
-	s.do(c, http.MethodGet, "/", "").has(t, http.StatusSeeOther)
-}
-
-// TestLoginLeadsNowhereElse: what comes after a login is a page of ours.
-func TestLoginLeadsNowhereElse(t *testing.T) {
-	s := newSite(t, withUsers)
-	for _, next := range []string{"https://evil.example/", "//evil.example/", "///evil.example/", `/\evil.example`, "javascript:alert(1)", "x", "", "/\tx", "http:/x"} {
-		in := s.do(client(t), http.MethodPost, "/login", form("name", "anna", "password", "anna1", "next", next))
-		if got := in.header.Get("Location"); got != "/" {
-			t.Errorf("with next %q the login leads to %q, want /", next, got)
-		}
-	}
-}
-
-// TestForgedSessions: only what we signed, for that user, password and time, is a session.
-func TestForgedSessions(t *testing.T) {
-	s := newSite(t, withUsers)
-	in := s.do(client(t), http.MethodPost, "/login", form("name", "ben", "password", "ben1"))
-	good, _, _ := strings.Cut(strings.TrimPrefix(in.header.Get("Set-Cookie"), "postrider="), ";")
-	parts := strings.Split(good, ".")
-	with := func(value string) int {
-		return s.do(client(t), http.MethodGet, "/", "", "Cookie", value).code
-	}
-	if got := with("postrider=" + good); got != http.StatusOK {
-		t.Fatalf("the session that was given answers %d, want 200", got)
-	}
-	for name, value := range map[string]string{
-		"another user":  "postrider=YW5uYQ." + parts[1] + "." + parts[2],
-		"longer":        "postrider=" + parts[0] + ".99999999999." + parts[2],
-		"no signature":  "postrider=" + parts[0] + "." + parts[1] + ".",
-		"two parts":     "postrider=" + parts[0] + "." + parts[1],
-		"given twice":   "postrider=" + good + "; postrider=" + good,
-		"no base64":     "postrider=" + good + "!",
-		"empty":         "postrider=",
-		"an empty user": "postrider=.99999999999.",
-	} {
-		if got := with(value); got != http.StatusSeeOther {
-			t.Errorf("%s: %d, want the login", name, got)
-		}
-	}
-	s.now = s.now.Add(12 * time.Hour)
-	if got := with("postrider=" + good); got != http.StatusSeeOther {
-		t.Errorf("after twelve hours the session answers %d, want the login", got)
-	}
-	s.now = noon
-	changed := strings.Replace(string(read(t, s.settings.UsersFile)), "ben:", "bob:", 1)
-	if err := os.WriteFile(s.settings.UsersFile, []byte(changed+"#\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got := with("postrider=" + good); got != http.StatusSeeOther {
-		t.Errorf("when the user is gone the session answers %d, want the login", got)
-	}
-}
-
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -213,41 +122,6 @@ func read(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	return text
-}
-
-// TestUsersFileSpoilt: nobody can log in while others can write the file.
-func TestUsersFileSpoilt(t *testing.T) {
-	s := newSite(t, withUsers)
-	anna := s.logIn("anna")
-	if err := os.Chmod(s.settings.UsersFile, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	s.do(anna, http.MethodGet, "/", "").has(t, http.StatusSeeOther)
-	const want = "Nobody can log in: the file of users cannot be used."
-	s.do(client(t), http.MethodPost, "/login", form("name", "anna", "password", "anna1")).has(t, http.StatusServiceUnavailable, want)
-	s.do(client(t), http.MethodGet, "/api/v1/status", "", "Authorization", "Basic YW5uYTphbm5hMQ==").has(t, http.StatusServiceUnavailable, want)
-}
-
-// TestTooManyLogins: after ten wrong passwords from one place there is a pause.
-func TestTooManyLogins(t *testing.T) {
-	s := newSite(t, withUsers)
-	try := func(password string) answer {
-		return s.do(client(t), http.MethodPost, "/login", form("name", "anna", "password", password))
-	}
-	for range 10 {
-		try("wrong").has(t, http.StatusUnauthorized)
-	}
-	page := try("anna1")
-	page.has(t, http.StatusTooManyRequests, "too many attempts")
-	req := s.do(client(t), http.MethodGet, "/api/v1/status", "", "Authorization", "Basic YW5uYTphbm5hMQ==")
-	req.has(t, http.StatusTooManyRequests)
-	for _, got := range []answer{page, req} {
-		if after := got.header.Get("Retry-After"); after != "600" {
-			t.Errorf("it is to be tried again after %q seconds, want 600", after)
-		}
-	}
-	s.now = s.now.Add(10 * time.Minute)
-	try("anna1").has(t, http.StatusSeeOther)
 }
 
 // TestMethods: a page that is not for a method names those that it is for.
@@ -272,39 +146,13 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// lines are those of a log.
-type lines chan string
-
-func (l lines) Write(p []byte) (int, error) {
-	l <- string(p)
-	return len(p), nil
-}
-
-// TestBasic: programs log in with each request; pages do not take that. Logins that fail are
-// logged.
-func TestBasic(t *testing.T) {
-	log := make(lines, 10)
-	s := newSite(t, withUsers, func(s *site) { s.settings.Log = slog.New(slog.NewTextHandler(log, nil)) })
-	s.do(client(t), http.MethodGet, "/api/v1/messages", "", "Authorization", "Basic YmVuOmJlbjE=").has(t, http.StatusOK, `"messages":[]`)
-	s.do(client(t), http.MethodGet, "/api/v1/messages", "", "Authorization", "Basic ZXZlOm5vYm9keQ==").has(t, http.StatusUnauthorized) // eve, nobody
-	refused := s.do(client(t), http.MethodGet, "/api/v1/messages", "", "Authorization", "Basic YmVuOmJlbjI=")
-	refused.has(t, http.StatusUnauthorized)
-	if got := refused.header.Get("WWW-Authenticate"); !strings.HasPrefix(got, "Basic ") {
-		t.Errorf("WWW-Authenticate is %q, want Basic", got)
-	}
-	if len(log) != 2 || !strings.Contains(<-log, "user=eve ") || !strings.Contains(<-log, "user=ben ") {
-		t.Error("the log does not have two logins that failed, of eve and ben")
-	}
-	s.do(client(t), http.MethodGet, "/", "", "Authorization", "Basic YmVuOmJlbjE=").has(t, http.StatusSeeOther)
-}
-
 func TestProxy(t *testing.T) {
 	s := newSite(t, func(s *site) {
 		s.settings.Listen, s.settings.ProxyHeader, s.settings.Operators = ":0", "X-Remote-User", []string{"anna"}
 		s.settings.ProxyFrom = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 	})
 	as := func(name string) answer {
-		return s.do(client(t), http.MethodGet, "/", "", "X-Remote-User", name, "Host", "mail.firm.example")
+		return s.get("/", "X-Remote-User", name, "Host", "mail.firm.example")
 	}
 	as("anna").has(t, http.StatusOK, "anna")
 	as("anna").lacks(t, "read only", "Log out")
@@ -316,7 +164,7 @@ func TestProxy(t *testing.T) {
 		s.settings.Listen, s.settings.ProxyHeader = ":0", "X-Remote-User"
 		s.settings.ProxyFrom = []netip.Prefix{netip.MustParsePrefix("192.0.2.7/32")}
 	})
-	elsewhere.do(client(t), http.MethodGet, "/", "", "X-Remote-User", "anna").has(t, http.StatusForbidden, "through its proxy")
+	elsewhere.get("/", "X-Remote-User", "anna").has(t, http.StatusForbidden, "through its proxy")
 	elsewhere.get("/healthz").has(t, http.StatusOK)
 }
 
@@ -324,12 +172,12 @@ func TestProxy(t *testing.T) {
 func TestRebinding(t *testing.T) {
 	s := newSite(t)
 	for _, host := range []string{"localhost", "localhost:8420", "LOCALHOST", "127.0.0.1", "127.1.2.3:80", "[::1]:8420", "[::1]"} {
-		if got := s.do(client(t), http.MethodGet, "/", "", "Host", host); got.code != http.StatusOK {
+		if got := s.get("/", "Host", host); got.code != http.StatusOK {
 			t.Errorf("host %s: %d, want 200", host, got.code)
 		}
 	}
 	for _, host := range []string{"evil.example", "evil.example:8420", "127.0.0.1.evil.example", "192.0.2.1", "localhost.evil.example"} {
-		got := s.do(client(t), http.MethodGet, "/", "", "Host", host)
+		got := s.get("/", "Host", host)
 		got.has(t, http.StatusMisdirectedRequest, "only at localhost")
 		got.lacks(t, "Overview</h1>", "smtp.firm.example")
 	}

@@ -200,7 +200,7 @@ func TestMetrics(t *testing.T) {
 		s.options.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("up 1\n")) })
 	})
 	s.get("/metrics").has(t, http.StatusUnauthorized)
-	s.do(client(t), http.MethodGet, "/metrics", "", "Authorization", "Basic YmVuOmJlbjE=").has(t, http.StatusOK, "up 1")
+	s.get("/metrics", "Authorization", "Basic YmVuOmJlbjE=").has(t, http.StatusOK, "up 1")
 }
 
 // TestServe: it ends with its context, over TLS, with a cookie that only goes there.
@@ -218,7 +218,7 @@ func TestServe(t *testing.T) {
 	go func() { ended <- web.Serve(ctx, l, web.New(s.options).Handler(), s.options.Log) }()
 	c := trusting(t, s.settings.CertFile)
 	s.URL = "https://" + strings.Replace(l.Addr().String(), "127.0.0.1", "localhost", 1)
-	in := s.do(c, http.MethodPost, "/login", form("name", "anna", "password", "anna1"))
+	in := s.enter(c, "anna", "anna1")
 	in.has(t, http.StatusSeeOther)
 	if cookie := in.header.Get("Set-Cookie"); !strings.HasPrefix(cookie, "__Host-postrider=") || !strings.Contains(cookie, "Secure") {
 		t.Errorf("over TLS the cookie is %q, want it Secure and bound to the host", cookie)
