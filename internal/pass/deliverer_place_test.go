@@ -16,12 +16,7 @@ import (
 func (s *site) unread(subject string) {
 	s.t.Helper()
 	uid := s.put(subject)[0]
-	s.servers[boxA].hook = onFetch(func(_ context.Context, at uint32) error {
-		if at == uid {
-			return errRefused
-		}
-		return nil
-	})
+	s.servers[boxA].hook = failAt("fetch", errRefused, uid)
 	s.scan(boxA)
 	s.servers[boxA].hook = nil
 }

@@ -10,13 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"postrider/internal/dkim"
-
 	"postrider/internal/forward"
 	"postrider/internal/inbox"
 	"postrider/internal/message"
@@ -29,12 +27,7 @@ func TestOneMessagesTrouble(t *testing.T) {
 	t.Run("fetch refused", func(t *testing.T) {
 		onSite(t, func(t *testing.T, s *site) {
 			s.put("one", "two", "three")
-			s.servers[boxA].hook = onFetch(func(_ context.Context, uid uint32) error {
-				if uid == 1 {
-					return errRefused
-				}
-				return nil
-			})
+			s.servers[boxA].hook = failAt("fetch", errRefused, 1)
 			s.wantNoError(s.run())
 			s.want(" error 1", "two forwarded 1", "three forwarded 1")
 			s.servers[boxA].hook = nil
@@ -46,12 +39,7 @@ func TestOneMessagesTrouble(t *testing.T) {
 	t.Run("fetch breaks the connection", func(t *testing.T) {
 		onSite(t, func(t *testing.T, s *site) {
 			s.registered(boxA, "one", "two", "three")
-			s.servers[boxA].hook = onFetch(func(_ context.Context, uid uint32) error {
-				if uid == 1 {
-					return errNetwork
-				}
-				return nil
-			})
+			s.servers[boxA].hook = failAt("fetch", errNetwork, 1)
 			s.wantNoError(s.run())
 			s.want("one error 1", "two forwarded 1", "three forwarded 1")
 		})
@@ -176,12 +164,7 @@ func TestFolderThatCannotBeRead(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.registered(boxA, "one", "two", "three")
 		s.boxes.busy = &inbox.Busy{Holder: "there:1"}
-		s.servers[boxA].hook = func(_ context.Context, op string, _ uint32) error {
-			if op == "select" {
-				return errFolder
-			}
-			return nil
-		}
+		s.servers[boxA].hook = failAt("select", errFolder)
 		s.wantError(s.run().Inboxes[0], "NO such folder")
 		s.want("one received 0", "two received 0", "three received 0")
 		if at := s.task("one").VisibleAt; !at.After(time.Now()) {
@@ -198,12 +181,12 @@ func TestRelayAtFaultWhileScanning(t *testing.T) {
 		// relay; 4 KiB each.
 		s.servers[boxA].spool.Budget = (2 + 2*2 + 2) * 4 << 10
 		s.relay.onBegin = func(context.Context, string) error { return errRelay }
-		subjects := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
-		s.put(subjects...)
+		all := subjects("%d", 1, 12)
+		s.put(all...)
 		rep := s.run()
 		s.wantNoError(rep)
-		if rep.RelayError != errRelay.Error() || rep.Totals.Registered != len(subjects) || rep.Clean() {
-			t.Errorf("the pass reports %+v, want %d registered, and the relay's error", rep, len(subjects))
+		if rep.RelayError != errRelay.Error() || rep.Totals.Registered != len(all) || rep.Clean() {
+			t.Errorf("the pass reports %+v, want %d registered, and the relay's error", rep, len(all))
 		}
 		for _, one := range s.tasks() {
 			if one.Status != tasks.Received || one.Attempts != 0 {
@@ -215,7 +198,7 @@ func TestRelayAtFaultWhileScanning(t *testing.T) {
 		}
 		s.relay.onBegin = nil
 		s.wantNoError(s.run())
-		s.wantSent(slices.Clone(subjects)...)
+		s.wantSent(slices.Clone(all)...)
 	})
 }
 
@@ -225,18 +208,18 @@ func TestCacheIsBoundedBesideASlowRelay(t *testing.T) {
 		s.servers[boxA].spool.Budget = (2*2 + 2 + 2) * 4 << 10 // cached, waiting for a slot, on the way
 		release := make(chan struct{})
 		s.relay.onSend = func(string) error { <-release; return nil }
-		subjects := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
-		s.put(subjects...)
+		all := subjects("%d", 1, 12)
+		s.put(all...)
 		done := s.start(t.Context())
 		synctest.Wait()
-		if n := len(s.tasks()); n == len(subjects) {
+		if n := len(s.tasks()); n == len(all) {
 			t.Error("all messages are registered, want that the scanner waits for room in the cache")
 		}
 		close(release)
 		s.wantNoError(s.end(done))
-		s.wantSent(slices.Clone(subjects)...)
-		if n := len(s.servers[boxA].fetched); n != len(subjects) {
-			t.Errorf("%d bodies were fetched for %d messages", n, len(subjects))
+		s.wantSent(slices.Clone(all)...)
+		if n := len(s.servers[boxA].fetched); n != len(all) {
+			t.Errorf("%d bodies were fetched for %d messages", n, len(all))
 		}
 	})
 }
@@ -252,8 +235,8 @@ func TestNextIsSentWhileAnEndIsRecorded(t *testing.T) {
 			}
 			return nil
 		}
-		subjects := []string{"a", "b", "c", "d", "e", "f", "g"}
-		s.put(subjects...)
+		all := subjects("%d", 1, 7)
+		s.put(all...)
 		done := s.start(t.Context())
 		synctest.Wait()
 		if n := len(s.relay.subjects()); n != 4 || s.queue.called("Finish") != 2 {
@@ -261,7 +244,7 @@ func TestNextIsSentWhileAnEndIsRecorded(t *testing.T) {
 		}
 		close(record)
 		s.wantNoError(s.end(done))
-		s.wantSent(subjects...)
+		s.wantSent(all...)
 		if s.relay.most > 2 {
 			t.Errorf("%d messages were at the relay at once, want at most 2", s.relay.most)
 		}
@@ -274,16 +257,16 @@ func TestRegistersBesideARelayThatHangs(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		release := make(chan struct{})
 		s.relay.onSend = func(string) error { <-release; return nil }
-		subjects := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
-		s.put(subjects...)
+		all := subjects("%d", 1, 12)
+		s.put(all...)
 		done := s.start(t.Context())
-		time.Sleep(time.Duration(len(subjects)) * cachePatience) // of the fake clock
-		if n := len(s.tasks()); n != len(subjects) {
-			t.Errorf("%d of %d messages are registered while the relay hangs, want all", n, len(subjects))
+		time.Sleep(time.Duration(len(all)) * cachePatience) // of the fake clock
+		if n := len(s.tasks()); n != len(all) {
+			t.Errorf("%d of %d messages are registered while the relay hangs, want all", n, len(all))
 		}
 		close(release)
 		s.wantNoError(s.end(done))
-		s.wantSent(slices.Clone(subjects)...)
+		s.wantSent(slices.Clone(all)...)
 	})
 }
 
@@ -305,76 +288,6 @@ func TestBodiesOfTasksThatOthersClaim(t *testing.T) {
 		if rep.Totals.Registered != 10 {
 			t.Errorf("%d are registered, want 10", rep.Totals.Registered)
 		}
-	})
-}
-
-// TestCopiesInOnePass: a copy waits for its owner's delivery, and ends in the same pass.
-func TestCopiesInOnePass(t *testing.T) {
-	for name, c := range map[string]struct {
-		first forward.Status
-		want  []string
-		sent  []string
-	}{
-		"the owner delivers":   {forward.Accepted, []string{"x forwarded 1", "x skipped 1"}, []string{"x"}},
-		"the owner is refused": {forward.Refused, []string{"x dead 1", "x forwarded 1"}, []string{"x"}},
-		"the owner is put off": {forward.Deferred, []string{"x error 1", "x received 0"}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onSite(t, func(t *testing.T, s *site) {
-				var answered atomic.Bool
-				s.relay.dot = func(string, string) forward.Status {
-					if answered.Swap(true) {
-						return ""
-					}
-					return c.first
-				}
-				s.put("x", "x")
-				s.wantNoError(s.run())
-				s.want(c.want...)
-				s.wantSent(c.sent...)
-			})
-		})
-	}
-}
-
-// TestCopiesOfWhatIsRefused: each copy is tried in its turn, all in one pass.
-func TestCopiesOfWhatIsRefused(t *testing.T) {
-	onSite(t, func(t *testing.T, s *site) {
-		var answers atomic.Int32
-		s.relay.dot = func(string, string) forward.Status {
-			if answers.Add(1) <= 2 {
-				return forward.Refused
-			}
-			return ""
-		}
-		s.put("x", "x", "x", "x")
-		rep := s.run()
-		s.wantNoError(rep)
-		if want := (Counters{Registered: 4, Dead: 2, Forwarded: 1, Skipped: 1}); rep.Totals != want {
-			t.Errorf("the pass reports %+v, want %+v", rep.Totals, want)
-		}
-		s.wantSent("x")
-	})
-}
-
-// TestCopyWhileItsOwnerIsAtTheRelay: it holds nothing up, and ends in the same pass.
-func TestCopyWhileItsOwnerIsAtTheRelay(t *testing.T) {
-	onSite(t, func(t *testing.T, s *site) {
-		release := make(chan struct{})
-		s.relay.onSend = func(subject string) error {
-			if subject == "x" {
-				<-release
-			}
-			return nil
-		}
-		s.put("x", "x", "other", "last")
-		done := s.start(t.Context())
-		synctest.Wait()
-		s.wantSent("other", "last")
-		close(release)
-		s.wantNoError(s.end(done))
-		s.want("x forwarded 1", "x skipped 1", "other forwarded 1", "last forwarded 1")
-		s.wantSent("x", "other", "last")
 	})
 }
 

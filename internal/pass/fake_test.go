@@ -272,6 +272,14 @@ func (s *site) wantError(in InboxReport, part string) {
 	}
 }
 
+// wantDials checks how often boxA's server was connected to.
+func (s *site) wantDials(want int) {
+	s.t.Helper()
+	if dials, _ := s.servers[boxA].counts(); dials != want {
+		s.t.Errorf("%d connections, want %d", dials, want)
+	}
+}
+
 // wantLog checks that one line of the log has all the parts.
 func (s *site) wantLog(parts ...string) {
 	s.t.Helper()

@@ -102,6 +102,16 @@ func (s *fakeServer) checkNothingLeft(addr string) {
 	_ = all.Close()
 }
 
+// failAt is a hook with which an operation fails, for these UIDs or for all.
+func failAt(on string, err error, uids ...uint32) func(context.Context, string, uint32) error {
+	return func(_ context.Context, op string, uid uint32) error {
+		if op == on && (len(uids) == 0 || slices.Contains(uids, uid)) {
+			return err
+		}
+		return nil
+	}
+}
+
 // Trouble that a hook may return.
 var (
 	errExpunged = errors.New("expunged")

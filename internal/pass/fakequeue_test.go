@@ -52,6 +52,16 @@ func (q *fakeQueue) called(method string) int {
 	return n
 }
 
+// away is a hook with which the database is away for a method after so many calls.
+func (q *fakeQueue) away(method string, after int) func(string, int64) error {
+	return func(called string, _ int64) error {
+		if called == method && q.called(method) > after {
+			return errAway
+		}
+		return nil
+	}
+}
+
 // receipts are those that were ever given for a task.
 func (q *fakeQueue) receipts(id int64) (out []tasks.Receipt) {
 	q.mu.Lock()

@@ -3,6 +3,7 @@ package pass
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -76,4 +77,23 @@ func TestKilledAtTheEndOfAScan(t *testing.T) {
 			r.wantArrived(first, second)
 		})
 	}
+}
+
+// TestIdleRoundTrips: a folder in which nothing is new is selected, and looked back at in one
+// command.
+func TestIdleRoundTrips(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.put(subjects("%d", 1, 300)...)
+		s.pass.Config.Page = 50
+		s.wantNoError(s.run())
+		var ops []string
+		s.servers[boxA].hook = func(_ context.Context, op string, _ uint32) error {
+			ops = append(ops, op)
+			return nil
+		}
+		s.wantNoError(s.run())
+		if got := slices.Compact(ops); !slices.Equal(got, []string{"dial", "select", "search", "describe"}) || len(ops) != 203 {
+			t.Errorf("the server was asked %d times, %v; want for 200 messages, in one list with their descriptions", len(ops), got)
+		}
+	})
 }

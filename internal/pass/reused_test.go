@@ -113,13 +113,7 @@ func TestRestoredBackupAndKilled(t *testing.T) {
 				s.put(old...)
 				s.wantNoError(s.run())
 				s.restored(3, true, true, fresh...)
-				last := s.queue.called("Register") + registered
-				s.queue.hook = func(called string, _ int64) error {
-					if called == "Register" && s.queue.called(called) > last {
-						return errAway
-					}
-					return nil
-				}
+				s.queue.hook = s.queue.away("Register", s.queue.called("Register")+registered)
 				s.wantError(s.run().Inboxes[0], errAway.Error())
 				s.queue.hook = nil
 				s.wantNoError(s.run())
@@ -242,12 +236,7 @@ func TestDoubtfulMessageThatCannotBeRead(t *testing.T) {
 						f.sizes[uid+1] = 7
 					}
 				})
-				srv.hook = onFetch(func(_ context.Context, uid uint32) error {
-					if uid <= 6 {
-						return trouble
-					}
-					return nil
-				})
+				srv.hook = failAt("fetch", trouble, 1, 2, 3, 4, 5, 6)
 				s.put("new")
 				s.wantNoError(s.run())
 				s.wantSent(append(subjects("%d", 1, 6), "new")...)
@@ -282,44 +271,6 @@ func TestReusedBelowTheWindow(t *testing.T) {
 	})
 }
 
-// TestReusedBeforeTheStart: of messages that were there before the start only size and date are
-// known. Both have to differ: a store that was moved has other dates, and must not be forwarded.
-func TestReusedBeforeTheStart(t *testing.T) {
-	for _, tt := range []struct {
-		name       string
-		date, size bool
-		sent       []string
-	}{
-		{"another date", true, false, []string{"last"}},
-		{"another size", false, true, []string{"last"}},
-		{"both", true, true, []string{"last", "a fresh one 1", "a fresh one 2", "a fresh one 3"}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			onSite(t, func(t *testing.T, s *site) {
-				s.put("old 1", "old 2", "old 3", "last")
-				now := time.Now()
-				s.boxes.change(func(f *inbox.Folder) { f.StartUID, f.LastSeenUID, f.InitializedAt = 3, 3, &now })
-				s.wantNoError(s.run())
-				s.wantSent("last")
-				s.servers[boxA].change("INBOX", func(f *fakeFolder) {
-					f.shift, f.sizes = map[uint32]time.Duration{}, map[uint32]int64{}
-					for uid := range uint32(3) {
-						if size := int64(len(f.mail[uid+1])); !tt.size {
-							f.sizes[uid+1] = size
-						}
-						if tt.date {
-							f.shift[uid+1] = time.Hour
-						}
-						f.mail[uid+1] = fakeMail(fmt.Sprintf("a fresh one %d", uid+1))
-					}
-				})
-				s.wantNoError(s.run())
-				s.wantSent(tt.sent...)
-			})
-		})
-	}
-}
-
 // TestFolderReplacedByAnother that has the same UIDVALIDITY, as with servers that use the time for
 // it: its messages are others.
 func TestFolderReplacedByAnother(t *testing.T) {
@@ -347,25 +298,6 @@ func TestUIDNEXTTooLow(t *testing.T) {
 	})
 }
 
-// TestIdleRoundTrips: a folder in which nothing is new is selected, and looked back at in one
-// command.
-func TestIdleRoundTrips(t *testing.T) {
-	onSite(t, func(t *testing.T, s *site) {
-		s.put(subjects("%d", 1, 300)...)
-		s.pass.Config.Page = 50
-		s.wantNoError(s.run())
-		var ops []string
-		s.servers[boxA].hook = func(_ context.Context, op string, _ uint32) error {
-			ops = append(ops, op)
-			return nil
-		}
-		s.wantNoError(s.run())
-		if got := slices.Compact(ops); !slices.Equal(got, []string{"dial", "select", "search", "describe"}) || len(ops) != 203 {
-			t.Errorf("the server was asked %d times, %v; want for 200 messages, in one list with their descriptions", len(ops), got)
-		}
-	})
-}
-
 // TestDatesThatCannotBeRead leave the size and the content to tell messages apart.
 func TestDatesThatCannotBeRead(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
@@ -384,26 +316,6 @@ func TestDatesThatCannotBeRead(t *testing.T) {
 		s.restored(50, true, true, subjects("a fresh one %d", 51, 62)...)
 		s.wantNoError(s.run())
 		s.wantSent(slices.Concat(all, subjects("a fresh one %d", 51, 62))...)
-	})
-}
-
-// TestUndatedBeforeTheStart: when UIDVALIDITY changes, the others from before the start are known
-// by their dates nevertheless. The new message is as long as one that was deleted.
-func TestUndatedBeforeTheStart(t *testing.T) {
-	onSite(t, func(t *testing.T, s *site) {
-		s.put("old 1", "old 2", "old 3", "last")
-		now := time.Now()
-		s.boxes.change(func(f *inbox.Folder) { f.StartUID, f.LastSeenUID, f.InitializedAt = 3, 3, &now })
-		s.servers[boxA].change("INBOX", func(f *fakeFolder) { f.undated = map[uint32]bool{1: true} })
-		s.wantNoError(s.run())
-		s.wantSent("last")
-		s.servers[boxA].change("INBOX", func(f *fakeFolder) {
-			f.validity, f.next = 8, 5
-			f.mail = map[uint32][]byte{1: fakeMail("old 1"), 2: fakeMail("old 3"), 3: fakeMail("last"), 4: fakeMail("new 1")}
-			f.shift = map[uint32]time.Duration{2: time.Second, 3: time.Second, 4: time.Second}
-		})
-		s.wantNoError(s.run())
-		s.wantSent("last", "new 1")
 	})
 }
 

@@ -76,9 +76,7 @@ func TestScanGoesOnBehindABreak(t *testing.T) {
 		if got := s.servers[boxA].fetched; !slices.Equal(got, []uint32{1, 2, 3, 4}) {
 			t.Errorf("fetched were %v, want each message once", got)
 		}
-		if dials, _ := s.servers[boxA].counts(); dials != 2 {
-			t.Errorf("%d connections, want 2", dials)
-		}
+		s.wantDials(2)
 	})
 }
 
@@ -99,12 +97,7 @@ func TestScanOfBodiesThatComeInAnotherOrder(t *testing.T) {
 func TestScanOfAMessageThatBreaksTheConnection(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.put("one", "two", "three", "four")
-		s.servers[boxA].hook = onFetch(func(_ context.Context, uid uint32) error {
-			if uid == 2 {
-				return errNetwork
-			}
-			return nil
-		})
+		s.servers[boxA].hook = failAt("fetch", errNetwork, 2)
 		s.wantNoError(s.run())
 		s.wantSent("one", "three", "four")
 		s.want("one forwarded 1", " error 1", "three forwarded 1", "four forwarded 1")
@@ -123,9 +116,7 @@ func TestScanGivesUpAfterFiveBreaks(t *testing.T) {
 		})
 		s.pass.Queue = onlyRegisters{s.queue}
 		s.wantError(s.run().Inboxes[0], "unexpected EOF")
-		if dials, _ := s.servers[boxA].counts(); dials != 1+maxReconnects {
-			t.Errorf("%d connections, want %d", dials, 1+maxReconnects)
-		}
+		s.wantDials(1 + maxReconnects)
 		s.wantCursor(3) // 2 and 3 broke it twice each, and the fifth break was that of 4
 		s.servers[boxA].hook = nil
 		s.pass.Queue = s.queue
@@ -185,16 +176,9 @@ func TestScanOfAServerThatRefusesTheLogin(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.registered(boxA, "one", "two", "three")
 		before, _ := s.servers[boxA].counts()
-		s.servers[boxA].hook = func(_ context.Context, op string, _ uint32) error {
-			if op == "dial" {
-				return errLogin
-			}
-			return nil
-		}
+		s.servers[boxA].hook = failAt("dial", errLogin)
 		s.wantError(s.run().Inboxes[0], "wrong password")
-		if dials, _ := s.servers[boxA].counts(); dials != before+1 {
-			t.Errorf("the pass logged in %d times, want once", dials-before)
-		}
+		s.wantDials(before + 1)
 		s.want("one received 0", "two received 0", "three received 0")
 		s.servers[boxA].hook = nil
 		s.wantNoError(s.run())
@@ -287,12 +271,7 @@ func TestScanLeaseRunsOut(t *testing.T) {
 func TestScanWithoutTheDatabase(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.put("one", "two", "three", "four")
-		s.queue.hook = func(method string, _ int64) error {
-			if method == "Register" && s.queue.called("Register") > 1 {
-				return errAway
-			}
-			return nil
-		}
+		s.queue.hook = s.queue.away("Register", 1)
 		rep := s.run()
 		s.wantError(rep.Inboxes[0], errAway.Error())
 		if c := rep.Totals; c.Registered != 2 || c.Forwarded != 2 || c.Backlog != 2 {

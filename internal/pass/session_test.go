@@ -135,12 +135,7 @@ func TestSessionStaysBroken(t *testing.T) {
 	for name, fails := range map[string]error{"network": errNetwork, "login": errLogin} {
 		t.Run(name, func(t *testing.T) {
 			onSession(t, func(t *testing.T, ses *session, srv *fakeServer) {
-				srv.hook = func(_ context.Context, op string, _ uint32) error {
-					if op == "dial" {
-						return fails
-					}
-					return nil
-				}
+				srv.hook = failAt("dial", fails)
 				for range 3 {
 					err := ses.retry(t.Context(), func() error { return ses.within(t.Context(), "INBOX", 7, nothing) })
 					if !errors.Is(err, fails) || !lost(err) {
@@ -177,12 +172,7 @@ func TestSessionStoppedWhileConnecting(t *testing.T) {
 // TestSessionFindsTheMessageThatBreaksIt, and fetches those beside it.
 func TestSessionFindsTheMessageThatBreaksIt(t *testing.T) {
 	onSession(t, func(t *testing.T, ses *session, srv *fakeServer) {
-		srv.hook = func(_ context.Context, op string, uid uint32) error {
-			if op == "fetch" && uid == 2 {
-				return errNetwork
-			}
-			return nil
-		}
+		srv.hook = failAt("fetch", errNetwork, 2)
 		batch := make([]fetched, 3)
 		for i := range batch {
 			batch[i].meta.UID = uint32(i + 1)

@@ -42,18 +42,6 @@ func (s *site) visit(ctx context.Context, h *Held) {
 	synctest.Wait()
 }
 
-var anHour = Patience{Idle: time.Hour, Poll: time.Minute}
-
-// wantAwait waits for mail, and checks what came of it and how long it took.
-func (s *site) wantAwait(ctx context.Context, h *Held, want bool, within time.Duration) {
-	s.t.Helper()
-	begun := time.Now()
-	err := h.Await(ctx, anHour)
-	if took := time.Since(begun); took < anHour.Idle != want || err != nil || took > within {
-		s.t.Errorf("Await = %v after %s; want no error within %s, before its end %t", err, took, within, want)
-	}
-}
-
 // TestStay: visit after visit goes over one connection, and each sends what has arrived.
 func TestStay(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
@@ -108,12 +96,7 @@ func TestStayInThePlaceOfAnother(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {
-				s.queue.hook = func(method string, _ int64) error {
-					if method == "Extend" {
-						return errAway
-					}
-					return nil
-				}
+				s.queue.hook = s.queue.away("Extend", 0)
 				before, h, ctx := s.stay()
 				release := make(chan struct{})
 				hang(s.relay, release)
@@ -137,90 +120,13 @@ func TestStayInThePlaceOfAnother(t *testing.T) {
 	}
 }
 
-// TestAwaitBeforeIdle: what arrived after the folder was scanned, and before the wait, is seen: the
-// server may have told the deliverer, which opened the folder again.
-func TestAwaitBeforeIdle(t *testing.T) {
-	onSite(t, func(t *testing.T, s *site) {
-		_, h, ctx := s.stay()
-		s.visit(ctx, h)
-		s.put("one")
-		check(t, h.session.in(ctx, "INBOX", true, idleIn)) // and with that the server has told it
-		s.wantAwait(ctx, h, true, 0)
-	})
-}
-
-// TestAwaitPolls a server without IDLE, and any server about other folders.
-func TestAwaitPolls(t *testing.T) {
-	onSite(t, func(t *testing.T, s *site) {
-		s.servers[boxA].noIdle = true
-		_, h, ctx := s.stay()
-		s.visit(ctx, h)
-		time.AfterFunc(90*time.Second, func() { s.put("one") })
-		s.wantAwait(ctx, h, true, 2*time.Minute)
-	})
-	onSite(t, func(t *testing.T, s *site) {
-		s.addFolder("Junk")
-		_, h, ctx := s.stay()
-		s.visit(ctx, h)
-		time.AfterFunc(90*time.Second, func() { s.servers[boxA].put("Junk", "one") })
-		s.wantAwait(ctx, h, true, 2*time.Minute)
-		s.visit(ctx, h)
-		s.wantSent("one")
-	})
-}
-
-// addFolder gives boxA one more folder.
-func (s *site) addFolder(name string) {
-	s.t.Helper()
-	in := &s.boxes.rows[0]
-	row := in.Folders[0]
-	row.ID, row.Name = s.queue.AddFolder(in.ID, name, 7), name
-	in.Folders = append(in.Folders, row)
-	s.servers[boxA].folders[name] = &fakeFolder{validity: 7, next: 1, mail: map[uint32][]byte{}}
-}
-
-// TestAwaitGivesWay to a deliverer that has to fetch a message.
-func TestAwaitGivesWay(t *testing.T) {
-	onSite(t, func(t *testing.T, s *site) {
-		s.registered(boxA, "one") // no body of it is here
-		_, h, ctx := s.stay()
-		s.boxes.busy = &inbox.Busy{Holder: "other:1", Until: time.Now().Add(time.Minute)}
-		if busy, err := h.Visit(ctx); busy == nil || err != nil {
-			t.Errorf("Visit beside another run = %v, %v; want that run", busy, err)
-		}
-		synctest.Wait()
-		s.wantSent("one")
-
-		s.boxes.busy = nil
-		s.visit(ctx, h)
-		s.registered(boxA, "two")
-		s.visit(ctx, h)
-		s.registered(boxA, "three")
-		awaited := make(chan bool, 1)
-		go func() {
-			h.session.scanned.add("INBOX", h.session.folder) // so that only three is news, and not at once
-			awaited <- h.Await(ctx, anHour) == nil
-		}()
-		synctest.Wait()
-		h.Deliver(ctx)
-		time.Sleep(time.Minute) // Await may get the turn again first, and is asked again
-		synctest.Wait()
-		s.wantSent("one", "two", "three")
-	})
-}
-
 // TestStayLost: a connection that is lost while it waits is opened again by the next visit, and by
 // nobody else.
 func TestStayLost(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		_, h, ctx := s.stay()
 		s.visit(ctx, h)
-		s.servers[boxA].hook = func(_ context.Context, op string, _ uint32) error {
-			if op == "idle" {
-				return errNetwork
-			}
-			return nil
-		}
+		s.servers[boxA].hook = failAt("idle", errNetwork)
 		for range 2 {
 			if err := h.Await(ctx, anHour); err == nil || !OfInbox(err) {
 				t.Errorf("Await = %v, want the error of a lost connection", err)
@@ -230,9 +136,7 @@ func TestStayLost(t *testing.T) {
 			t.Error("a connection that was lost is connected")
 		}
 		s.visit(ctx, h)
-		if dials, _ := s.servers[boxA].counts(); dials != 2 {
-			t.Errorf("%d connections, want 2", dials)
-		}
+		s.wantDials(2)
 	})
 }
 
@@ -246,12 +150,7 @@ func TestStayEndedByServer(t *testing.T) {
 				s.visit(ctx, h)
 				s.put("one")
 				over := &imapsrc.Error{Kind: imapsrc.KindLimit, Ended: true, Err: errors.New("BYE [OVERQUOTA]")}
-				s.servers[boxA].hook = func(_ context.Context, op string, _ uint32) error {
-					if op == at {
-						return over
-					}
-					return nil
-				}
+				s.servers[boxA].hook = failAt(at, over)
 				meets := func() error { _, err := h.Visit(ctx); return err }
 				if at == "idle" {
 					meets = func() error { return h.Await(ctx, anHour) }
@@ -271,9 +170,7 @@ func TestStayEndedByServer(t *testing.T) {
 				s.servers[boxA].hook = nil
 				s.visit(ctx, h)
 				s.wantSent("one")
-				if dials, _ := s.servers[boxA].counts(); dials != 2 {
-					t.Errorf("%d connections, want 2", dials)
-				}
+				s.wantDials(2)
 			})
 		})
 	}
@@ -335,12 +232,7 @@ func TestStayRelay(t *testing.T) {
 func TestStayDatabase(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		_, h, ctx := s.stay()
-		s.queue.hook = func(method string, _ int64) error {
-			if method == "Next" {
-				return errAway
-			}
-			return nil
-		}
+		s.queue.hook = s.queue.away("Next", 0)
 		s.put("one", "two", "three")
 		s.visit(ctx, h)
 		s.wantLog("delivering failed", errAway.Error())
@@ -411,9 +303,7 @@ func TestAdopt(t *testing.T) {
 		s.wantAwait(ctx, h, true, 0)
 		s.visit(ctx, h)
 		s.wantSent("one", "two")
-		if dials, _ := s.servers[boxA].counts(); dials != 1 {
-			t.Errorf("%d connections, want 1", dials)
-		}
+		s.wantDials(1)
 		pr.End()
 		h.Close()
 	})
