@@ -48,7 +48,7 @@ type Fixture struct {
 // Run runs the suite on one fixture, which open gives with an empty registry.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
-	run(t, open(t), transitionTests, registerTests, epochTests, claimTests, offerTests, receiptTests, ownTests, ownEachTests, reserveTests,
+	run(t, open(t), transitionTests, registerTests, notedTests, epochTests, claimTests, offerTests, receiptTests, ownTests, ownEachTests, reserveTests,
 		operatorTests, arrivalTests, disableTests, removeTests, purgeTests, dispositionTests, readTests, findTests, raceTests)
 }
 
