@@ -127,9 +127,7 @@ func TestAfter(t *testing.T) {
 		if n := len(w.arrivedFor("intake@firm.example")); n != 3 {
 			t.Errorf("%d messages were forwarded, want 3", n)
 		}
-		if out := w.must(0, "task", "show", "1").stdout; !strings.Contains(out, "moved to Done") {
-			t.Errorf("task show prints\n%s\nwant where the message was moved", out)
-		}
+		w.must(0, "task", "show", "1").has(t, "moved to Done")
 	})
 }
 
@@ -139,16 +137,10 @@ func TestDeleteAfter(t *testing.T) {
 	w := newWorldOf(t, "sqlite", withUIDPlus, "{forwarded: seen, delete_after: 30d}")
 	w.addInbox(desk, "--start", "all")
 	w.put(desk, "letter 1", "other")
-	if out := w.must(75, "check").stdout; !strings.Contains(out, "inbox set "+desk+" --allow-delete") {
-		t.Errorf("check prints\n%s\nwant the command that allows it", out)
-	}
-	if out := w.must(0, "run", "--dry-run").stdout; strings.Contains(out, "deleted") {
-		t.Errorf("run --dry-run prints\n%s\nwant nothing deleted: that is not allowed", out)
-	}
+	w.must(75, "check").has(t, "inbox set "+desk+" --allow-delete")
+	w.must(0, "run", "--dry-run").lacks(t, "deleted") // it is not allowed yet
 	w.must(0, "inbox", "set", desk, "--allow-delete")
-	if out := w.must(0, "run", "--dry-run").stdout; strings.Count(out, "; once each recipient has it, it would be deleted on the server, not before ") != 1 {
-		t.Errorf("run --dry-run prints\n%s\nwant the letter deleted after it was forwarded", out)
-	}
+	w.must(0, "run", "--dry-run").times(t, 1, "; once each recipient has it, it would be deleted on the server, not before ")
 	var would struct {
 		Would []struct {
 			Subject   string
@@ -169,13 +161,8 @@ func TestDeleteAfter(t *testing.T) {
 	w.wantIn("INBOX", `letter 1 \Seen`, "other")
 	w.must(0, "inbox", "set", desk, "--allow-delete")
 	w.must(0, "check", "--inbox", desk)
-	out := w.must(0, "run", "--dry-run").stdout
-	if !strings.Contains(out, `"letter 1": would be deleted on the server, not before `) || strings.Contains(out, "other") {
-		t.Errorf("run --dry-run prints\n%s\nwant the letter, with a date", out)
-	}
-	if out := w.must(0, "run", "--dry-run", "--json").stdout; !strings.Contains(out, `"would_delete":[{"inbox":"`+desk) {
-		t.Errorf("run --dry-run --json prints\n%s\nwant what would be deleted", out)
-	}
+	w.must(0, "run", "--dry-run").has(t, `"letter 1": would be deleted on the server, not before `).lacks(t, "other")
+	w.must(0, "run", "--dry-run", "--json").has(t, `"would_delete":[{"inbox":"`+desk)
 	w.pass(0)
 	w.wantIn("INBOX", `letter 1 \Seen`, "other")
 	w.must(0, "event", "retry", "--destination", "imap", "--status", "waiting", "--yes") // it is too early
@@ -249,12 +236,8 @@ func TestUndecidedStays(t *testing.T) {
 	}
 	w.pass(0)
 	w.wantIn("INBOX", "broken")
-	if out := w.must(0, "event", "list", "--status", "skipped", "--json").stdout; !strings.Contains(out, "it is not known whether a route matches") {
-		t.Errorf("event list prints\n%s\nwant why nothing was deleted", out)
-	}
-	if out := w.must(0, "task", "show", "2", "--json").stdout; !strings.Contains(out, `"keep_reason":"undecided"`) {
-		t.Errorf("task show prints\n%s\nwant the keep reason", out)
-	}
+	w.must(0, "event", "list", "--status", "skipped", "--json").has(t, "it is not known whether a route matches")
+	w.must(0, "task", "show", "2", "--json").has(t, `"keep_reason":"undecided"`)
 }
 
 // TestTakenButUndecided: a message that a route may match, and that a catch-all took, is neither
@@ -267,21 +250,14 @@ func TestTakenButUndecided(t *testing.T) {
 	w.addInbox(desk, "--start", "all", "--allow-delete")
 	w.put(desk, "other")
 	w.imap.Append(t, desk, "INBOX", []byte("Subject: broken\r\nContent-Type: multipart/mixed\r\n\r\na hearing\r\n"))
-	if out := w.must(0, "run", "--dry-run").stdout; strings.Count(out, "deleted") != 1 {
-		t.Errorf("run --dry-run prints\n%s\nwant that the other one is deleted, and it alone", out)
-	}
+	w.must(0, "run", "--dry-run").times(t, 1, "deleted") // the other one
 	w.pass(0)
 	w.wantIn("INBOX", "broken")
 	if n := len(w.arrivedFor("intake@firm.example")); n != 2 {
 		t.Errorf("%d messages were forwarded, want 2", n)
 	}
-	if out := w.must(0, "event", "list", "--status", "skipped", "--json").stdout; !strings.Contains(out, "it is not known whether a route matches") {
-		t.Errorf("event list prints\n%s\nwant why nothing was deleted", out)
-	}
-	out := w.must(0, "task", "show", "2", "--json").stdout
-	if !strings.Contains(out, `"keep_reason":"undecided"`) || !strings.Contains(out, `route \"court\": body is undecided`) {
-		t.Errorf("task show prints\n%s\nwant that it is undecided, and which route", out)
-	}
+	w.must(0, "event", "list", "--status", "skipped", "--json").has(t, "it is not known whether a route matches")
+	w.must(0, "task", "show", "2", "--json").has(t, `"keep_reason":"undecided"`, `route \"court\": body is undecided`)
 }
 
 // TestMovesToAnotherInbox: what an inbox forwarded goes to a folder that another one watches only
@@ -323,12 +299,8 @@ func TestSharedFolder(t *testing.T) {
 	w.addInbox(desk, "--start", "all", "--allow-delete")
 	w.addInbox("boss@firm.example", "--start", "all", "--allow-delete", "--username", desk)
 	w.put(desk, "letter 1")
-	if out := w.must(75, "check").stdout; !strings.Contains(out, "the inbox boss@firm.example has the same account") {
-		t.Errorf("check prints\n%s\nwant the other inbox", out)
-	}
-	if out := w.must(0, "run", "--dry-run").stdout; strings.Contains(out, "deleted") {
-		t.Errorf("run --dry-run prints\n%s\nwant nothing deleted", out)
-	}
+	w.must(75, "check").has(t, "the inbox boss@firm.example has the same account")
+	w.must(0, "run", "--dry-run").lacks(t, "deleted")
 	w.must(0, "run", "--inbox", desk)
 	w.pass(0)
 	w.wantIn("INBOX", "letter 1")
@@ -350,27 +322,19 @@ func TestAfterOfTwoRoutes(t *testing.T) {
 	w.configure()
 	w.addInbox(desk, "--start", "all", "--allow-delete")
 	w.put(desk, "letter both", "letter 2")
-	if out := w.must(0, "run", "--dry-run").stdout; strings.Count(out, "; once each recipient has it, it would be deleted on the server\n") != 2 {
-		t.Errorf("run --dry-run prints\n%s\nwant both deleted", out)
-	}
+	w.must(0, "run", "--dry-run").times(t, 2, "; once each recipient has it, it would be deleted on the server\n")
 	w.pass(0)
 	w.wantIn("INBOX")
 	w.put(desk, "just both")
 	w.pass(0)
-	if out := w.must(0, "run", "--dry-run").stdout; !strings.Contains(out, `"just both": would be deleted`) {
-		t.Errorf("run --dry-run prints\n%s\nwant what is deleted later", out)
-	}
+	w.must(0, "run", "--dry-run").has(t, `"just both": would be deleted`)
 	w.routes = "  - {name: all, match: {}, to: [a@firm.example]}\n"
 	w.configure()
-	if out := w.must(0, "run", "--dry-run").stdout; strings.Contains(out, "would be deleted") {
-		t.Errorf("run --dry-run prints\n%s\nwant nothing to be deleted", out)
-	}
+	w.must(0, "run", "--dry-run").lacks(t, "would be deleted")
 	w.sql("UPDATE monitored_outbox SET visible_at = 1 WHERE status = 'waiting'")
 	w.pass(0)
 	w.wantIn("INBOX", "just both")
-	if out := w.must(0, "event", "list", "--status", "skipped", "--json").stdout; !strings.Contains(out, "no longer in the section after") {
-		t.Errorf("event list prints\n%s\nwant why it was skipped", out)
-	}
+	w.must(0, "event", "list", "--status", "skipped", "--json").has(t, "no longer in the section after")
 }
 
 // TestAfterInWatch: a process that stays up does it within seconds.
@@ -391,16 +355,10 @@ func TestAfterInWatch(t *testing.T) {
 func TestServerCannot(t *testing.T) {
 	w := newWorldOf(t, "sqlite", withNeither, "{forwarded: {move: Done}, skipped_no_match: delete, create_folders: true}")
 	w.addInbox(desk, "--start", "all", "--allow-delete")
-	if out := w.must(75, "check").stdout; !strings.Contains(out, "neither MOVE") || !strings.Contains(out, "no UIDPLUS") {
-		t.Errorf("check prints\n%s\nwant what the server lacks", out)
-	}
+	w.must(75, "check").has(t, "neither MOVE", "no UIDPLUS")
 	w.put(desk, "letter 1", "other")
 	w.pass(0)
 	w.wantIn("INBOX", "letter 1", "other")
-	if out := w.must(0, "event", "list", "--destination", "imap", "--status", "dead", "--json").stdout; strings.Count(out, "UIDPLUS") != 2 {
-		t.Errorf("event list prints\n%s\nwant two that are dead", out)
-	}
-	if out := w.must(0, "status").stdout; !strings.Contains(out, "actions on the servers: 2 dead") {
-		t.Errorf("status prints\n%s\nwant the two", out)
-	}
+	w.must(0, "event", "list", "--destination", "imap", "--status", "dead", "--json").times(t, 2, "UIDPLUS")
+	w.must(0, "status").has(t, "actions on the servers: 2 dead")
 }

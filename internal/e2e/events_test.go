@@ -188,9 +188,7 @@ func TestEventAlerts(t *testing.T) {
 	if _, res := w.pass(75); !strings.Contains(res.stdout, alert) || !strings.Contains(res.stdout, `"destination":"crm"`) {
 		t.Errorf("the pass says\n%s\nwant the alert", res.stdout)
 	}
-	if out := w.must(75, "status").stdout; strings.Count(out, "more than alerts.events_dead (0)") != 1 {
-		t.Errorf("status says\n%s\nwant the alert once", out)
-	}
+	w.must(75, "status").times(t, 1, "more than alerts.events_dead (0)")
 	w.must(0, "status", "--inbox", desk)
 	w.pass(0, "--inbox", desk)
 	w.must(0, "event", "skip", "--status", "dead", "--yes")

@@ -81,9 +81,7 @@ func TestLimits(t *testing.T) {
 
 		w.hourLater()
 		const due = "15, more than alerts.due (0); smtp.limits allows 10 recipients now; see that `postrider run` is started often enough"
-		if out := w.must(75, "status").stdout; !strings.Contains(out, due) {
-			t.Errorf("status after an hour without a run does not say %q:\n%s", due, out)
-		}
+		w.must(75, "status").has(t, due)
 		w.limited(10, 5)
 		w.hourLater()
 		w.limited(5, 0)
@@ -102,9 +100,7 @@ func TestLimits(t *testing.T) {
 				t.Errorf("task %d is %s after %d attempts, want it forwarded by one", task.ID, task.Status, task.Attempts)
 			}
 		}
-		if out := w.must(0, "status").stdout; strings.Contains(out, "waits") {
-			t.Errorf("status says that mail waits:\n%s", out)
-		}
+		w.must(0, "status").lacks(t, "waits")
 	})
 }
 
@@ -121,9 +117,7 @@ func (w *world) wantWaiting(n int) {
 			w.t.Errorf("task %d waits after %d attempts with the reason %q, want no attempt and no reason", task.ID, task.Attempts, task.Reason)
 		}
 	}
-	if out := w.must(0, "status").stdout; !strings.Contains(out, "Mail waits: "+limit) {
-		w.t.Errorf("status does not say that mail waits for the limit:\n%s", out)
-	}
+	w.must(0, "status").has(w.t, "Mail waits: "+limit)
 }
 
 // TestLimitsOfHosts: three hosts share the limit at the same time, and use all of it.
@@ -197,9 +191,7 @@ func TestLimitsDamaged(t *testing.T) {
 			t.Errorf("run says %q, want what is damaged, and the fix", res.stderr)
 		}
 	}
-	if out := w.must(0, "status").stdout; !strings.Contains(out, "2 received") {
-		t.Errorf("status prints\n%s\nwant the two that wait", out)
-	}
+	w.must(0, "status").has(t, "2 received")
 	w.sql(`DELETE FROM relay_usage`)
 	w.eventually(func() bool { // after retry.base
 		w.start(nil, "run").wait()

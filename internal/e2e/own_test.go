@@ -86,9 +86,7 @@ func TestOwnAddress(t *testing.T) {
 					t.Errorf("task %d is skipped with the reason %q, want %q", one.ID, one.Reason, tt.skipped)
 				}
 			}
-			if got := w.must(0, "task", "show", "1").stdout; !strings.Contains(got, tt.says) {
-				t.Errorf("task show does not say %q:\n%s", tt.says, got)
-			}
+			w.must(0, "task", "show", "1").has(t, tt.says)
 			note := "note    inbox " + desk + ": route self "
 			if got := w.must(0, "check").stdout; strings.Contains(got, note) != (tt.check != "") || !strings.Contains(got, tt.check) {
 				t.Errorf("check does not print the note %q:\n%s", tt.check, got)
