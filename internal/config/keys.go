@@ -8,13 +8,11 @@ import (
 	"postrider/internal/text"
 )
 
-// keys are the names of a struct's fields in the file, in order. A field that is not in the file
-// comes after all that are.
+// keys are the names of a struct's fields in the file, by the index of the field. The first field
+// that is not in the file ends them.
 func keys(t reflect.Type) (out []string) {
-	for i := range t.NumField() {
-		if key := t.Field(i).Tag.Get("yaml"); key != "-" {
-			out = append(out, key)
-		}
+	for i := 0; i < t.NumField() && t.Field(i).Tag.Get("yaml") != "-"; i++ {
+		out = append(out, t.Field(i).Tag.Get("yaml"))
 	}
 	return out
 }
