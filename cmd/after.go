@@ -41,13 +41,7 @@ func (s *services) actor() (*after.Worker, error) {
 	return &after.Worker{
 		Wants: configured.Wants, Inbox: s.inboxes.Get, Inboxes: s.activeInboxes, Lease: s.cfg.Concurrency.Lease, Now: time.Now,
 		Outbox: s.outbox, Registry: s.queue, CreateFolders: s.cfg.After.CreateFolders, Dedupe: s.cfg.Dedupe, Name: s.worker(), Log: s.log,
-		Dial: func(ctx context.Context, in inbox.Inbox) (after.Server, error) {
-			conn, err := d.dial(ctx, in)
-			if err != nil {
-				return nil, err // and not a nil *imapsrc.Conn
-			}
-			return conn, nil
-		},
+		Dial: func(ctx context.Context, in inbox.Inbox) (after.Server, error) { return d.dial(ctx, in) },
 	}, nil
 }
 

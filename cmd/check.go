@@ -13,7 +13,6 @@ import (
 
 	"postrider/internal/config"
 	"postrider/internal/db"
-	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
 	"postrider/internal/pass"
 	"postrider/internal/route"
@@ -248,7 +247,7 @@ func (s *services) checkInboxes(ctx context.Context, boxes, active []inbox.Inbox
 		return nil, err
 	}
 	found := make([]finding, len(boxes))
-	pass.Visit(s.turns(), boxes, d.dial, func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (*imapsrc.Conn, error)) {
+	pass.Visit(s.turns(), boxes, d.dial, func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (session, error)) {
 		f := finding{what: "inbox " + in.Address, text: fmt.Sprintf("logged in to %s and opened %s", in.Server(), strings.Join(in.Watched(), ", "))}
 		conn, err := dial(ctx, in)
 		if f.err = err; err == nil {

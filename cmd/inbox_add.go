@@ -145,11 +145,7 @@ func (a *app) lookInto(ctx context.Context, s *services, draft inbox.Inbox, pass
 		return err
 	}
 	check := pass.Look(ctx, func(ctx context.Context, in inbox.Inbox) (pass.Server, error) {
-		conn, err := d.login(ctx, in, password, token)
-		if err != nil {
-			return nil, err
-		}
-		return conn, nil
+		return d.login(ctx, in, password, token)
 	}, draft)
 	if check.Error != "" {
 		return fmt.Errorf("inbox %s was not added: %s", draft.Address, check.Error)

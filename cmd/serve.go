@@ -200,13 +200,7 @@ func (s *services) page(access *web.Access, broken func() bool) (page *web.Serve
 func (s *services) audit(ctx context.Context, in inbox.Inbox, who string) {
 	p := &pass.Pass{
 		Config: s.passConfig(false), Inboxes: s.inboxes, Queue: s.queue, Now: time.Now, Log: s.log, Observer: silent{},
-		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
-			d, err := s.dialer()
-			if err != nil {
-				return nil, err
-			}
-			return d.source(ctx, in)
-		},
+		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) { return s.connect(ctx, in) },
 	}
 	p.Audit(ctx, []inbox.Inbox{in}, pass.AuditOptions{Who: who})
 }

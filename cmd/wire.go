@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"postrider/internal/account"
+	"postrider/internal/after"
 	"postrider/internal/certs"
 	"postrider/internal/config"
 	"postrider/internal/contacts"
@@ -188,7 +189,13 @@ func (s *services) dialer() (*dialer, error) {
 	}, nil
 }
 
-func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error) {
+// session is a login to an inbox, *imapsrc.Conn.
+type session interface {
+	pass.Server
+	after.Server
+}
+
+func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (session, error) {
 	password, token, err := d.services.credentials(ctx, in)
 	if err != nil {
 		return nil, err
@@ -201,13 +208,13 @@ func (d *dialer) dial(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error
 }
 
 // login is dial with a password or tokens; the ID of an inbox that is not stored yet is zero.
-func (d *dialer) login(ctx context.Context, in inbox.Inbox, password string, token imapsrc.Token) (*imapsrc.Conn, error) {
+func (d *dialer) login(ctx context.Context, in inbox.Inbox, password string, token imapsrc.Token) (session, error) {
 	trust, err := d.peers.of(in) // after the password, which is bound to the names of these files
 	if err != nil {
 		return nil, err
 	}
 	cfg, known := d.services.cfg, account.Of(in.Host)
-	return imapsrc.Dial(ctx, imapsrc.Config{
+	conn, err := imapsrc.Dial(ctx, imapsrc.Config{
 		Host: in.Host, Port: in.Port, Security: imapsrc.Security(in.Security), AllowPlaintext: in.AllowPlaintext,
 		Account: in.Address, Username: in.Username, Password: password, Token: token, Auth: in.Auth,
 		Hint: known.Hint, NeedsID: known.NeedsID, NoIDLE: known.NoIDLE, Unstored: in.ID == 0,
@@ -219,24 +226,19 @@ func (d *dialer) login(ctx context.Context, in inbox.Inbox, password string, tok
 		ClientName: "postrider", ClientVersion: version(),
 		Spooler: d.spooler, Logger: d.services.log.With("inbox", in.Address),
 	})
-}
-
-// server is dial for pass.Look.
-func (d *dialer) server(ctx context.Context, in inbox.Inbox) (pass.Server, error) {
-	conn, err := d.dial(ctx, in)
 	if err != nil {
 		return nil, err // and not a nil *imapsrc.Conn
 	}
 	return conn, nil
 }
 
-// source is dial for pass.Pass.
-func (d *dialer) source(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
-	return d.server(ctx, in)
+// server is dial for pass.Look.
+func (d *dialer) server(ctx context.Context, in inbox.Inbox) (pass.Server, error) {
+	return d.dial(ctx, in)
 }
 
 // connect logs in to one inbox.
-func (s *services) connect(ctx context.Context, in inbox.Inbox) (*imapsrc.Conn, error) {
+func (s *services) connect(ctx context.Context, in inbox.Inbox) (session, error) {
 	d, err := s.dialer()
 	if err != nil {
 		return nil, err
@@ -273,7 +275,7 @@ func (s *services) pass(ctx context.Context, relay *forward.Relay, observer pass
 	return &pass.Pass{
 		Config:  s.passConfig(dryRun),
 		Inboxes: s.inboxes, Queue: queue, Bounces: reports, Routes: table, Composer: made, Relay: pass.SMTP{Relay: relay}, Limits: s.quota,
-		Dial: d.source,
+		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) { return d.dial(ctx, in) },
 		Now:  time.Now, Log: s.log, Observer: observer,
 	}, nil
 }
