@@ -39,14 +39,10 @@ func (s *services) actor() (*after.Worker, error) {
 		return nil, err
 	}
 	return &after.Worker{
-		Wants: configured.Wants, Inbox: s.inboxes.Get, Inboxes: s.activeInboxes, Lease: s.cfg.Concurrency.Lease, Now: time.Now,
+		Wants: configured.Wants, Inbox: s.inboxes.Get, Inboxes: s.inboxes.Active, Lease: s.cfg.Concurrency.Lease, Now: time.Now,
 		Outbox: s.outbox, Registry: s.queue, CreateFolders: s.cfg.After.CreateFolders, Dedupe: s.cfg.Dedupe, Name: s.worker(), Log: s.log,
 		Dial: func(ctx context.Context, in inbox.Inbox) (after.Server, error) { return d.dial(ctx, in) },
 	}, nil
-}
-
-func (s *services) activeInboxes(ctx context.Context) ([]inbox.Inbox, error) {
-	return s.inboxes.List(ctx, true)
 }
 
 // afterTimeout is how long the actions on the servers may take once --timeout has ended a pass.
@@ -104,7 +100,7 @@ func (a *app) thenDeleted(ctx context.Context, s *services) (func(w *pass.Would)
 	if err != nil || configured == nil {
 		return nil, err
 	}
-	active, err := s.activeInboxes(ctx)
+	active, err := s.inboxes.Active(ctx)
 	if err != nil {
 		return nil, err
 	}

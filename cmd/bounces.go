@@ -80,7 +80,7 @@ func (s *services) checkBounces(ctx context.Context) finding {
 	if b.Address == "" {
 		f.text += ", and matched by Message-ID and recipient"
 	}
-	active, err := s.inboxes.List(ctx, true)
+	active, err := s.inboxes.Active(ctx)
 	if err == nil {
 		err = bounceInbox(s.cfg, active)
 	}

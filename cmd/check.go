@@ -140,7 +140,7 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 			all, err = s.inboxes.Chosen(ctx, opts.chosen)
 		}
 		if err == nil {
-			active, err = s.activeInboxes(ctx)
+			active, err = s.inboxes.Active(ctx)
 		}
 		if err == nil {
 			unknown, err = s.unknownNames(ctx)

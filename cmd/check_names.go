@@ -14,7 +14,7 @@ import (
 // unknownNames are remarks on inboxes and labels that the configuration names, and no inbox has: a
 // route or an alert that waits for one may be misspelt. Globs are not looked at.
 func (s *services) unknownNames(ctx context.Context) (notes []string, _ error) {
-	boxes, err := s.inboxes.List(ctx, false)
+	boxes, err := s.inboxes.List(ctx)
 	if err != nil || len(boxes) == 0 {
 		return nil, err
 	}

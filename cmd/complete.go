@@ -53,7 +53,7 @@ func (a *app) stored(c *cobra.Command, list func(context.Context, *services) ([]
 // addresses completes the addresses of inboxes.
 func (a *app) addresses(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.stored(c, func(ctx context.Context, s *services) (out []string, _ error) {
-		boxes, err := s.inboxes.List(ctx, false)
+		boxes, err := s.inboxes.List(ctx)
 		for _, in := range boxes {
 			out = append(out, cobra.CompletionWithDesc(in.Address, cmp.Or(in.Description, in.Host)))
 		}
@@ -64,7 +64,7 @@ func (a *app) addresses(c *cobra.Command, _ []string, _ string) ([]string, cobra
 // labels completes the labels that inboxes have.
 func (a *app) labels(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.stored(c, func(ctx context.Context, s *services) ([]string, error) {
-		boxes, err := s.inboxes.List(ctx, false)
+		boxes, err := s.inboxes.List(ctx)
 		return inbox.LabelsOf(boxes), err
 	})
 }
@@ -72,7 +72,7 @@ func (a *app) labels(c *cobra.Command, _ []string, _ string) ([]string, cobra.Sh
 // completeFolders completes the names of folders that inboxes have.
 func (a *app) completeFolders(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return a.stored(c, func(ctx context.Context, s *services) (out []string, _ error) {
-		boxes, err := s.inboxes.List(ctx, false)
+		boxes, err := s.inboxes.List(ctx)
 		for _, in := range boxes {
 			for _, f := range in.Folders {
 				out = append(out, f.Name)

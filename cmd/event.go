@@ -135,7 +135,7 @@ func viewOfEvent(e outbox.Entry, addresses map[int64]string) eventView {
 }
 
 func (s *services) addresses(ctx context.Context) (map[int64]string, error) {
-	boxes, err := s.inboxes.List(ctx, false)
+	boxes, err := s.inboxes.List(ctx)
 	out := map[int64]string{}
 	for _, in := range boxes {
 		out[in.ID] = in.Address

@@ -170,7 +170,7 @@ func (a *app) checkPlanned(ctx context.Context, s *services, plans []inbox.Plann
 		in.ID = 0 // these settings are not stored
 		boxes = append(boxes, in)
 	}
-	active, err := s.activeInboxes(ctx)
+	active, err := s.inboxes.Active(ctx)
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ exit code is 75.
 
 func (a *app) inboxExport(ctx context.Context) error {
 	return a.with(ctx, func(s *services) error {
-		boxes, err := s.inboxes.List(ctx, false)
+		boxes, err := s.inboxes.List(ctx)
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func (s *services) shared(in inbox.Inbox, list []inbox.Inbox) []string {
 
 // noteShared prints these notes about inboxes that are added or changed.
 func (a *app) noteShared(ctx context.Context, s *services, changed ...inbox.Inbox) error {
-	stored, err := s.activeInboxes(ctx)
+	stored, err := s.inboxes.Active(ctx)
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func toReplay(ctx context.Context, s *services, opts replayOptions) ([]inbox.Inb
 	if opts.inbox != "" {
 		return s.inboxes.Named(ctx, []string{opts.inbox})
 	}
-	return s.inboxes.List(ctx, false)
+	return s.inboxes.List(ctx)
 }
 
 // replayOutput prints lines at once, and collects no more rows than the table shows.

@@ -63,7 +63,7 @@ func (a *app) sayLine(ctx context.Context, s *services, l said.Line) error {
 
 // warnNoInbox says that a pass has nothing to do, and how to change that.
 func (s *services) warnNoInbox(ctx context.Context) error {
-	all, err := s.inboxes.List(ctx, false)
+	all, err := s.inboxes.List(ctx)
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func (a *app) taskList(ctx context.Context, opts taskListOptions) error {
 
 // taskLines prints tasks as JSON, with the labels of their inboxes.
 func (a *app) taskLines(ctx context.Context, s *services, filter tasks.Filter) error {
-	boxes, err := s.inboxes.List(ctx, false)
+	boxes, err := s.inboxes.List(ctx)
 	if err != nil {
 		return err
 	}

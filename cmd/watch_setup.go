@@ -85,7 +85,7 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 	if w.people, err = s.directory(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := s.inboxes.List(ctx, true); err != nil { // else errors of the database come later
+	if _, err := s.inboxes.Active(ctx); err != nil { // else errors of the database come later
 		return nil, err
 	}
 	if w.relay, err = s.relay(); err != nil {
@@ -138,7 +138,7 @@ func (l *watchLoader) begin(ctx context.Context, w *watching) *watch.Setup {
 	l.last = w
 	return &watch.Setup{
 		Patience: pass.Patience{Idle: s.cfg.Watch.Idle, Poll: s.cfg.Watch.Poll},
-		Inboxes:  func(ctx context.Context) ([]inbox.Inbox, error) { return s.inboxes.List(ctx, true) },
+		Inboxes:  s.inboxes.Active,
 		Hold:     watch.Over(w.process), Tasks: s.queue, Logins: s.imapSettings(),
 		Stale: w.stale, Chores: w.chores, Say: w.say, RelayFault: w.process.RelayFault,
 		End: w.process.End,
@@ -190,7 +190,7 @@ func (w *watching) stale(ctx context.Context) (bool, error) {
 // chores are what a pass does before and after its work.
 func (w *watching) chores(ctx context.Context) {
 	s := w.services
-	boxes, err := s.inboxes.List(ctx, true)
+	boxes, err := s.inboxes.Active(ctx)
 	if err != nil {
 		return // that is logged elsewhere
 	}
@@ -225,7 +225,7 @@ func (w *watching) say(ctx context.Context, inboxes []pass.InboxReport) bool {
 	if err != nil {
 		return false
 	}
-	active, err := s.inboxes.List(ctx, true)
+	active, err := s.inboxes.Active(ctx)
 	if err != nil {
 		return false
 	}

@@ -39,7 +39,7 @@ func TestDraft(t *testing.T) {
 	if _, _, err := b.Draft(b.ctx, in, "sesame"); !errors.As(err, &invalid) {
 		t.Errorf("a host with a port is %v, want an *InvalidError", err)
 	}
-	if all, err := b.List(b.ctx, false); err != nil || len(all) != 0 {
+	if all, err := b.List(b.ctx); err != nil || len(all) != 0 {
 		t.Errorf("there are %d inboxes (%v), want none", len(all), err)
 	}
 }

@@ -63,7 +63,7 @@ func (s *Store) planned(tx *gorm.DB, entries []Entry, o ImportOptions) ([]Planne
 	if err := tx.Raw(sqlListInboxes).Scan(&all).Error; err != nil {
 		return nil, err
 	}
-	if err := errors.Join(attachFolders(tx, all, false), attachLabels(tx, all)); err != nil {
+	if err := errors.Join(attachFolders(tx, all), attachLabels(tx, all)); err != nil {
 		return nil, err
 	}
 	return s.plan(all, entries, o)

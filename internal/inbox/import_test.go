@@ -98,7 +98,7 @@ func TestImportOfMany(t *testing.T) {
 			if texts, commits := statements.Taken(); len(texts) > 3*1000+10 || commits != 1 {
 				t.Errorf("1,000 changes take %d statements and %d commits, want at most 3 each, and 1", len(texts), commits)
 			}
-			all, err := b.List(b.ctx, false)
+			all, err := b.List(b.ctx)
 			if err != nil || len(all) != 1000 || !slices.Equal(all[999].Watched(), []string{"INBOX", "Junk"}) {
 				t.Errorf("there are %d inboxes (%v), want 1,000 with two folders each", len(all), err)
 			}
@@ -123,7 +123,7 @@ func TestImportIsAllOrNothing(t *testing.T) {
 	_, lines := b.Import(b.ctx, two, ImportOptions{})
 	wantError(t, lines, "f.csv:2: the password has 2 lines, and must have one")
 	wantError(t, err, "f.csv:9: \"nowhere\" is not an address", "f.csv:9: host is", "f.csv:9: the password is missing")
-	if all, err := b.List(b.ctx, false); err != nil || len(all) != 1 || all[0].Description != "" {
+	if all, err := b.List(b.ctx); err != nil || len(all) != 1 || all[0].Description != "" {
 		t.Errorf("there are %d inboxes (%v), want the old one alone, as it was", len(all), err)
 	}
 }
@@ -190,7 +190,7 @@ func TestExportIsImported(t *testing.T) {
 	if _, err := b.Add(b.ctx, in, "env:PASSWORD"); err != nil {
 		t.Fatal(err)
 	}
-	all, err := b.List(b.ctx, false)
+	all, err := b.List(b.ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func TestLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantLabels(t, in, "b=2 tenant=Acme")
-		all, err := b.List(b.ctx, true)
+		all, err := b.Active(b.ctx)
 		if err != nil {
 			t.Fatal(err)
 		}

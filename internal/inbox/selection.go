@@ -42,7 +42,7 @@ func (s Selection) Choose(boxes []Inbox) ([]Inbox, error) {
 
 // Chosen lists the inboxes that a selection chooses, disabled ones too.
 func (s *Store) Chosen(ctx context.Context, sel Selection) ([]Inbox, error) {
-	all, err := s.List(ctx, false)
+	all, err := s.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (s *Store) Chosen(ctx context.Context, sel Selection) ([]Inbox, error) {
 // address is an *InvalidError.
 func (s *Store) ActiveOf(ctx context.Context, sel Selection) ([]Inbox, error) {
 	if sel.Empty() {
-		return s.List(ctx, true)
+		return s.Active(ctx)
 	}
 	boxes, err := s.Chosen(ctx, sel)
 	if err != nil {

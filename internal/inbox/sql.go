@@ -7,12 +7,11 @@ const (
 		allow_plaintext, allow_delete, username, auth, ca_file, tls_fingerprint, client_cert, start, last_error, failing_since, created_at, updated_at, last_scanned_at`
 	sqlInboxes = `SELECT ` + inboxColumns + ` FROM monitored_emails `
 
-	sqlListInboxes       = sqlInboxes + `ORDER BY email_address`
-	sqlListActiveInboxes = sqlInboxes + `WHERE is_active = 1 ORDER BY email_address`
-	sqlGetInbox          = sqlInboxes + `WHERE email_address = ?` // UNIQUE (email_address)
-	sqlInboxesByID       = sqlInboxes + `WHERE id IN ?`           // PRIMARY KEY
-	sqlAddresses         = `SELECT email_address FROM monitored_emails`
-	sqlIDs               = `SELECT id, email_address FROM monitored_emails WHERE email_address IN ? ORDER BY id` // UNIQUE (email_address)
+	sqlListInboxes = sqlInboxes + `ORDER BY email_address`
+	sqlGetInbox    = sqlInboxes + `WHERE email_address = ?` // UNIQUE (email_address)
+	sqlInboxesByID = sqlInboxes + `WHERE id IN ?`           // PRIMARY KEY
+	sqlAddresses   = `SELECT email_address FROM monitored_emails`
+	sqlIDs         = `SELECT id, email_address FROM monitored_emails WHERE email_address IN ? ORDER BY id` // UNIQUE (email_address)
 
 	sqlTouchInbox  = `UPDATE monitored_emails SET updated_at = ? WHERE id = ?`
 	sqlUpdateInbox = `UPDATE monitored_emails SET email_password = ?, description = ?, host = ?, port = ?,

@@ -207,23 +207,28 @@ func enable(tx *gorm.DB, id int64, now time.Time, who, detail string) error {
 	return record(tx, id, now, who, "enabled", detail)
 }
 
-// List returns the inboxes sorted by address; with activeOnly only active inboxes and active
-// folders.
-func (s *Store) List(ctx context.Context, activeOnly bool) ([]Inbox, error) {
-	query := sqlListInboxes
-	if activeOnly {
-		query = sqlListActiveInboxes
+// Active returns the active inboxes sorted by address, with their active folders.
+func (s *Store) Active(ctx context.Context) ([]Inbox, error) {
+	all, err := s.List(ctx)
+	active := keep(all, func(in Inbox) bool { return in.Active })
+	for i := range active {
+		active[i].Folders = keep(active[i].Folders, func(f Folder) bool { return f.Active })
 	}
+	return active, err
+}
+
+// List returns the inboxes sorted by address.
+func (s *Store) List(ctx context.Context) ([]Inbox, error) {
 	var inboxes []Inbox
 	err := s.db.View(ctx, func(tx *gorm.DB) error {
 		inboxes = nil
-		if err := tx.Raw(query).Scan(&inboxes).Error; err != nil {
+		if err := tx.Raw(sqlListInboxes).Scan(&inboxes).Error; err != nil {
 			return err
 		}
 		if err := attachLabels(tx, inboxes); err != nil {
 			return err
 		}
-		return attachFolders(tx, inboxes, activeOnly)
+		return attachFolders(tx, inboxes)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list inboxes: %w", err)
@@ -304,7 +309,7 @@ func listFolders(tx *gorm.DB, inboxIDs ...int64) (folders []Folder, err error) {
 	return folders, err
 }
 
-func attachFolders(tx *gorm.DB, inboxes []Inbox, activeOnly bool) error {
+func attachFolders(tx *gorm.DB, inboxes []Inbox) error {
 	byID := map[int64]*Inbox{}
 	for i := range inboxes {
 		byID[inboxes[i].ID] = &inboxes[i]
@@ -315,9 +320,7 @@ func attachFolders(tx *gorm.DB, inboxes []Inbox, activeOnly bool) error {
 			return err
 		}
 		for _, f := range folders {
-			if f.Active || !activeOnly {
-				byID[f.InboxID].Folders = append(byID[f.InboxID].Folders, f)
-			}
+			byID[f.InboxID].Folders = append(byID[f.InboxID].Folders, f)
 		}
 	}
 	return nil

@@ -340,7 +340,7 @@ func TestAuditStopped(t *testing.T) {
 	r := newRig(t, nil)
 	r.add(inbox.StartAll)
 	r.late(3)
-	boxes, err := r.store.List(t.Context(), true)
+	boxes, err := r.store.Active(t.Context())
 	check(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	r.behind(func(src Source) Source { cancel(); return src })

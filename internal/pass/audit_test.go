@@ -24,7 +24,7 @@ import (
 // audit audits the active inboxes, and collects the report of each message.
 func (r *rig) audit(opts AuditOptions) (InboxAudit, []Audited) {
 	r.t.Helper()
-	boxes, err := r.store.List(r.t.Context(), true)
+	boxes, err := r.store.Active(r.t.Context())
 	check(r.t, err)
 	var mu sync.Mutex
 	var lines []Audited

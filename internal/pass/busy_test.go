@@ -27,7 +27,7 @@ func (r *rig) start() <-chan InboxReport { return r.startCtx(r.t.Context()) }
 
 func (r *rig) startCtx(ctx context.Context) <-chan InboxReport {
 	r.t.Helper()
-	boxes, err := r.store.List(r.t.Context(), true)
+	boxes, err := r.store.Active(r.t.Context())
 	check(r.t, err)
 	done := make(chan InboxReport, 1)
 	go func() { done <- r.Run(ctx, boxes).Inboxes[0] }()

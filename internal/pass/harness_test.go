@@ -198,7 +198,7 @@ func (r *rig) run() InboxReport {
 
 func (r *rig) runCtx(ctx context.Context) Report {
 	r.t.Helper()
-	boxes, err := r.store.List(r.t.Context(), true)
+	boxes, err := r.store.Active(r.t.Context())
 	check(r.t, err)
 	return r.Run(ctx, boxes)
 }

@@ -332,7 +332,7 @@ func TestSuspectsAreWorkedOnAlone(t *testing.T) {
 	r.Relay = unreachable{down}
 	r.runCtx(t.Context()) // registers
 	r.Relay = down
-	boxes, err := r.store.List(t.Context(), true)
+	boxes, err := r.store.Active(t.Context())
 	check(t, err)
 	for _, box := range boxes {
 		_, err := r.queue.Receive(t.Context(), tasks.Want{InboxID: box.ID, Max: 10, Lease: time.Minute, Worker: "dead", MaxLostLeases: 3})

@@ -26,7 +26,7 @@ func (r *rig) replay(opts ReplayOptions, rules ...route.Rule) (ReplayReport, str
 	check(r.t, err)
 	p := *r.Pass
 	p.Routes = table
-	boxes, err := r.store.List(r.t.Context(), false)
+	boxes, err := r.store.List(r.t.Context())
 	check(r.t, err)
 	var mu sync.Mutex
 	var lines []string

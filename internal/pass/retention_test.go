@@ -182,7 +182,7 @@ func TestTwoRunsDelete(t *testing.T) {
 	r.want(r.run(), Counters{Registered: 30, Forwarded: 30})
 	r.clock.advance(2 * month)
 	r.Config.Retention = Retention{Forwarded: month, Events: month}
-	boxes, err := r.store.List(t.Context(), true)
+	boxes, err := r.store.Active(t.Context())
 	check(t, err)
 	var both sync.WaitGroup
 	for range 2 {

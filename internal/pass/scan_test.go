@@ -218,7 +218,7 @@ func TestRewindJustBeforeThePass(t *testing.T) {
 	msgs := mails(300)
 	r.put("INBOX", msgs...)
 	r.want(r.run(), Counters{})
-	boxes, err := r.store.List(t.Context(), true)
+	boxes, err := r.store.Active(t.Context())
 	check(t, err)
 	f := boxes[0].Folders[0]
 	r.rewind(f)

@@ -24,7 +24,7 @@ import (
 
 // Inboxes is what it needs of *inbox.Store.
 type Inboxes interface {
-	List(ctx context.Context, activeOnly bool) ([]inbox.Inbox, error)
+	List(ctx context.Context) ([]inbox.Inbox, error)
 }
 
 // Queue is what it needs of a queue.
@@ -221,7 +221,7 @@ func (s Sources) left(ctx context.Context) (n *int, why *limits.Reached) {
 }
 
 func (s Sources) each(ctx context.Context, left *int, each func(inbox.Inbox, health.Facts)) error {
-	boxes, err := s.Inboxes.List(ctx, false)
+	boxes, err := s.Inboxes.List(ctx)
 	if err == nil {
 		boxes, err = s.Only.Choose(boxes)
 	}

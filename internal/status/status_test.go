@@ -157,7 +157,7 @@ func TestLate(t *testing.T) {
 // fixed are these inboxes, and nothing is a queue without tasks.
 type fixed []inbox.Inbox
 
-func (f fixed) List(context.Context, bool) ([]inbox.Inbox, error) { return f, nil }
+func (f fixed) List(context.Context) ([]inbox.Inbox, error) { return f, nil }
 
 type nothing struct{}
 

@@ -127,7 +127,7 @@ func (s *Store) Needed(ctx context.Context, apps map[string]*oauth.App, relay *A
 	if err != nil {
 		return nil, err
 	}
-	boxes, err := s.Inboxes.List(ctx, false)
+	boxes, err := s.Inboxes.List(ctx)
 	out := map[int64]string{}
 	need := func(a Account) {
 		var login *LoginNeededError

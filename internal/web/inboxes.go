@@ -62,7 +62,7 @@ func (s *Server) rows(r *http.Request) ([]inboxRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	boxes, err := s.Inboxes.List(r.Context(), false)
+	boxes, err := s.Inboxes.List(r.Context())
 	if err != nil {
 		return nil, err
 	}

@@ -141,7 +141,7 @@ func day(s string, after int, zone *time.Location) (time.Time, error) {
 
 // find runs the search of a request.
 func (s *Server) find(r *http.Request) (f searchForm, found tasks.Found, boxes []inbox.Inbox, err error) {
-	if boxes, err = s.Inboxes.List(r.Context(), false); err != nil {
+	if boxes, err = s.Inboxes.List(r.Context()); err != nil {
 		return f, found, nil, err
 	}
 	asked, err := parameters(r, searchFields...)

@@ -78,7 +78,7 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error 
 	if err != nil {
 		return err
 	}
-	boxes, err := s.Inboxes.List(ctx, false)
+	boxes, err := s.Inboxes.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func bounded(all []need, rest need) []need {
 
 // readHistory reads what the charts show.
 func (s *Server) readHistory(ctx context.Context) ([]tasks.Ended, error) {
-	boxes, err := s.Inboxes.List(ctx, false)
+	boxes, err := s.Inboxes.List(ctx)
 	if err != nil {
 		return nil, err
 	}
