@@ -58,11 +58,10 @@ const (
 	LongestPause = 15 * time.Minute
 )
 
-// Fault records that a destination failed, and pauses it for all processes: for as long as it asks,
-// or longer each time if it does not ask. gone disables it. With event, the event is the likely
-// reason: if the destination has worked since it failed, that is no failure of it. news reports
-// whether it failed first now, or is gone first now.
-func (s *Store) Fault(ctx context.Context, d Destination, why string, asked time.Duration, gone, event bool) (news bool, _ error) {
+// fault records that a destination failed, and pauses it for all processes: for as long as it asks,
+// or longer each time. When an event is the likely reason, that is no failure of a destination that
+// has worked since it failed. news reports whether it failed first now, or is gone first now.
+func (s *Store) fault(ctx context.Context, d Destination, v verdict) (news bool, _ error) {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		rows, err := db.Query(tx, (*destinationRow).into, s.db.Lock(sqlDestination), d.Name)
 		if err != nil {
@@ -73,15 +72,15 @@ func (s *Store) Fault(ctx context.Context, d Destination, why string, asked time
 			before = rows[0]
 		}
 		failures := before.Failures + 1
-		if event && before.Failures == 0 {
+		if v.event && before.Failures == 0 {
 			failures = 0
 		}
-		news = before.Failures == 0 && failures > 0 || gone && !before.Gone
+		news = before.Failures == 0 && failures > 0 || v.gone && !before.Gone
 		pause := min(firstPause<<min(before.Failures, 20), LongestPause)
-		if asked > 0 {
-			pause = max(asked, firstPause)
+		if v.asked > 0 {
+			pause = max(v.asked, firstPause)
 		}
-		row := []any{d.Name, d.Target, failures, now.Add(pause).UnixMicro(), gone || before.Gone, db.Cut(why, 4000)}
+		row := []any{d.Name, d.Target, failures, now.Add(pause).UnixMicro(), v.gone || before.Gone, db.Cut(v.fault.Error(), 4000)}
 		return db.Upsert(tx, tableDestinations, "name", destinationColumns, [][]any{row})
 	})
 	if err != nil {

@@ -63,7 +63,7 @@ func TestRetryAtOnce(t *testing.T) {
 			if e.Destination != "hub" {
 				ids = append(ids, e.ID)
 			}
-			_, err := b.Fault(t.Context(), Destination{Name: e.Destination}, "HTTP 500", time.Hour, e.Destination == "bus", false)
+			_, err := b.fault(t.Context(), Destination{Name: e.Destination}, verdict{fault: errors.New("HTTP 500"), asked: time.Hour, gone: e.Destination == "bus"})
 			b.must(err)
 		}
 		_, err := b.Retry(t.Context(), "anna", ids...)

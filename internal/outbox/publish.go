@@ -61,7 +61,7 @@ type verdict struct {
 	fault    error         // of the destination; nil when it works
 	event    bool          // the event is the likely reason: the destination took others, or failed over this one before
 	asked    time.Duration // for how long it asks to be left alone
-	gone     bool
+	gone     bool          // it wants no more events
 }
 
 // record records the pause that the destination asks for, or that it wants no more events.
@@ -119,7 +119,7 @@ func (d *Dispatcher) works(ctx context.Context, t *Target, before Destination) e
 }
 
 func (d *Dispatcher) fault(ctx context.Context, t *Target, v verdict) error {
-	news, err := d.Store.Fault(ctx, t.Destination, v.fault.Error(), v.asked, v.gone, v.event)
+	news, err := d.Store.fault(ctx, t.Destination, v)
 	switch {
 	case !news:
 	case v.gone:

@@ -71,7 +71,7 @@ func TestStandingOfDead(t *testing.T) {
 func TestStandingOfGone(t *testing.T) {
 	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
 	d := Destination{Name: "crm", Target: Digest("https://old")}
-	_, err := b.Fault(t.Context(), d, "HTTP 410", time.Hour, true, false)
+	_, err := b.fault(t.Context(), d, verdict{fault: ErrGone, asked: time.Hour, gone: true})
 	b.must(err)
 	for target, gone := range map[string]bool{d.Target: true, Digest("https://new"): false} {
 		all, err := b.Standings(t.Context(), time.Now(), Destination{Name: "crm", Target: target})

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -128,7 +129,7 @@ func TestDestinations(t *testing.T) {
 		crm := Destination{Name: "crm", Target: "a"}
 		var news []bool
 		fault := func(d Destination, asked time.Duration, gone bool) {
-			is, err := b.Fault(t.Context(), d, "HTTP 500", asked, gone, false)
+			is, err := b.fault(t.Context(), d, verdict{fault: errors.New("HTTP 500"), asked: asked, gone: gone})
 			b.must(err)
 			news = append(news, is)
 		}
