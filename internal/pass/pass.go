@@ -74,16 +74,11 @@ type Transaction interface {
 }
 
 // SMTP is a forward.Relay as a Relay.
-type SMTP struct{ Relay *forward.Relay }
+type SMTP struct{ *forward.Relay }
 
 // Begin implements Relay.
 func (s SMTP) Begin(ctx context.Context, env forward.Envelope, c *forward.Content) (Transaction, error) {
 	return s.Relay.Begin(ctx, env, c)
-}
-
-// Envelope implements Relay.
-func (s SMTP) Envelope(m *message.Message, via forward.Trace, to []string) forward.Envelope {
-	return s.Relay.Envelope(m, via, to)
 }
 
 // Limits is what is left of the limits of the relay's provider, *limits.Quota. The relay reserves
