@@ -3,8 +3,10 @@ package cmd
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,8 +25,20 @@ func complete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 }
 
 // values completes the fixed values of a flag.
-func values(c *cobra.Command, flag string, all ...string) {
-	complete(c, flag, cobra.FixedCompletions(all, cobra.ShellCompDirectiveNoFileComp))
+func values[T ~string](c *cobra.Command, flag string, all ...T) {
+	complete(c, flag, cobra.FixedCompletions(text.Strings(all), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// among reads the values of a flag, each of which has to be one of all. The error calls them what.
+func among[T ~string](what string, given []string, all []T) (out []T, _ error) {
+	for _, one := range given {
+		if !slices.Contains(all, T(one)) {
+			known := text.Strings(all)
+			return nil, usage(fmt.Errorf("there is no %s %q; the %[1]ss are %[3]s%[4]s", what, one, strings.Join(known, ", "), text.DidYouMean(one, known)))
+		}
+		out = append(out, T(one))
+	}
+	return out, nil
 }
 
 // routeNames completes the names of routes.

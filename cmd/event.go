@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,8 +39,8 @@ func (f *eventFilter) register(c *cobra.Command) {
 	c.Flags().Int64Var(&f.task, "task", 0, "only events of the task with this `ID`")
 	c.Flags().StringVar(&f.since, "since", "", "only events since `WHEN`: 2d or 36h ago, or a day such as 2026-11-20")
 	f.given = c.Flags().Changed
-	values(c, "status", text.Strings(outbox.Statuses)...)
-	values(c, "kind", text.Strings(config.EventKinds)...)
+	values(c, "status", outbox.Statuses...)
+	values(c, "kind", config.EventKinds...)
 }
 
 // any reports whether one of the flags was given.
@@ -49,29 +48,23 @@ func (f *eventFilter) any() bool {
 	return slices.ContainsFunc([]string{"destination", "status", "kind", "task", "since"}, f.given)
 }
 
-func (f *eventFilter) parse() (outbox.Filter, error) {
+func (f *eventFilter) parse() (out outbox.Filter, err error) {
 	if f.given("task") && f.task < 1 {
-		return outbox.Filter{}, usage(fmt.Errorf("--task is %d; give the ID of a task, or leave it out", f.task))
+		return out, usage(fmt.Errorf("--task is %d; give the ID of a task, or leave it out", f.task))
 	}
-	out := outbox.Filter{Destination: f.destination, Kind: outbox.Kind(f.kind), TaskID: f.task}
-	states, kinds := text.Strings(outbox.Statuses), text.Strings(config.EventKinds)
-	for _, s := range f.statuses {
-		if !slices.Contains(states, s) {
-			return out, usage(fmt.Errorf("there is no state %q; the states are %s%s", s, strings.Join(states, ", "), text.DidYouMean(s, states)))
-		}
-		out.Statuses = append(out.Statuses, outbox.Status(s))
+	out = outbox.Filter{Destination: f.destination, Kind: outbox.Kind(f.kind), TaskID: f.task}
+	if out.Statuses, err = among("state", f.statuses, outbox.Statuses); err != nil {
+		return out, err
 	}
-	if f.kind != "" && !slices.Contains(kinds, f.kind) {
-		return out, usage(fmt.Errorf("there is no kind %q; the kinds are %s%s", f.kind, strings.Join(kinds, ", "), text.DidYouMean(f.kind, kinds)))
-	}
-	if f.since != "" {
-		age, err := parseSince(f.since, time.Now())
-		if err != nil {
+	if f.kind != "" {
+		if _, err := among("kind", []string{f.kind}, config.EventKinds); err != nil {
 			return out, err
 		}
-		out.Within = age
 	}
-	return out, nil
+	if f.since != "" {
+		out.Within, err = parseSince(f.since, time.Now())
+	}
+	return out, err
 }
 
 func (a *app) eventListCommand() *cobra.Command {

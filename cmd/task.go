@@ -235,7 +235,7 @@ func (f *taskFilter) register(a *app, c *cobra.Command, states []tasks.Status, a
 	flags.StringVar(&f.olderThan, "older-than", "", "only tasks that "+age+" at least `D` ago, such as 90d or 36h")
 	a.chooseInboxes(c, &f.chosen)
 	f.given = flags.Changed
-	complete(c, "status", cobra.FixedCompletions(tasks.Names(states), cobra.ShellCompDirectiveNoFileComp))
+	values(c, "status", states...)
 	complete(c, "route", a.routeNames)
 }
 
@@ -251,9 +251,9 @@ func (f *taskFilter) any() bool {
 
 // parse reads what needs no database.
 func (f *taskFilter) parse() (tasks.Filter, error) {
-	states, err := tasks.ParseStatuses(f.statuses)
+	states, err := among("state", f.statuses, tasks.Statuses)
 	if err != nil {
-		return tasks.Filter{}, usage(err)
+		return tasks.Filter{}, err
 	}
 	out := tasks.Filter{Statuses: states, Bounced: f.bounced}
 	if f.given("older-than") {

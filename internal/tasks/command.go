@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"postrider/internal/text"
 )
 
 // Command is what an operator does to tasks.
@@ -63,7 +65,7 @@ func (c Command) arrived(t Task) bool {
 
 // states names the states that the command is for.
 func (c Command) states() string {
-	names := Names(c.From)
+	names := text.Strings(c.From)
 	for i, s := range c.From {
 		if slices.Contains(c.OnlyBounced, s) {
 			names[i] += " and bounced"
@@ -83,7 +85,7 @@ func (c Command) Select(f Filter) (Filter, error) {
 	only := slices.ContainsFunc(f.Statuses, func(s Status) bool { return slices.Contains(c.OnlyBounced, s) })
 	switch {
 	case only && !f.Bounced:
-		return f, fmt.Errorf("is for tasks that are %s only with --bounced", strings.Join(Names(c.OnlyBounced), ", "))
+		return f, fmt.Errorf("is for tasks that are %s only with --bounced", strings.Join(text.Strings(c.OnlyBounced), ", "))
 	case len(f.Statuses) == 0 && f.Bounced:
 		f.Statuses = c.Bounced
 	case len(f.Statuses) == 0:

@@ -8,28 +8,6 @@ import (
 	"postrider/internal/text"
 )
 
-// Names are the states as texts.
-func Names(states []Status) []string {
-	var out []string
-	for _, s := range states {
-		out = append(out, string(s))
-	}
-	return out
-}
-
-// ParseStatuses reads the names of states. The error for an unknown one asks for the nearest.
-func ParseStatuses(given []string) ([]Status, error) {
-	var out []Status
-	for _, name := range given {
-		if !slices.Contains(Statuses, Status(name)) {
-			known := Names(Statuses)
-			return nil, fmt.Errorf("there is no state %q; the states are %s%s", name, strings.Join(known, ", "), text.DidYouMean(name, known))
-		}
-		out = append(out, Status(name))
-	}
-	return out, nil
-}
-
 // Tally counts the tasks that a filter selects, for the question whether they are meant.
 type Tally struct {
 	IDs      []int64

@@ -5,17 +5,6 @@ import (
 	"testing"
 )
 
-func TestParseStatuses(t *testing.T) {
-	got, err := ParseStatuses([]string{"dead", "error"})
-	if err != nil || !slices.Equal(got, []Status{Dead, Error}) {
-		t.Errorf("dead and error are read as %v, %v", got, err)
-	}
-	const want = `there is no state "ded"; the states are received, in_progress, error, uncertain, dead, forwarded, skipped_no_match, skipped; did you mean dead?`
-	if _, err := ParseStatuses([]string{"dead", "ded"}); err == nil || err.Error() != want {
-		t.Errorf("the error is %v, want %s", err, want)
-	}
-}
-
 func TestSelect(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

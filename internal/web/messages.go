@@ -107,7 +107,7 @@ func (f searchForm) search(boxes []inbox.Inbox, zone *time.Location) (tasks.Sear
 		q.Bounced = true
 	default:
 		if !slices.Contains(tasks.Statuses, tasks.Status(state)) {
-			known := append(tasks.Names(tasks.Statuses), waitingStates, attentionStates, bouncedState)
+			known := append(text.Strings(tasks.Statuses), waitingStates, attentionStates, bouncedState)
 			return q, badRequest("There is no state %q; there are %s%s", state, strings.Join(known, ", "), cmp.Or(text.DidYouMean(state, known), "."))
 		}
 		q.Statuses = []tasks.Status{tasks.Status(state)}
