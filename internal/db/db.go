@@ -87,9 +87,9 @@ func WithRetryFor(d time.Duration) Option { return func(db *DB) { db.retryFor = 
 func WithPool(wrap func(gorm.ConnPool) gorm.ConnPool) Option { return func(db *DB) { db.wrap = wrap } }
 
 // Open connects and makes sure that the schema is the one this binary knows: an SQLite file that is
-// not there is created, an older one is migrated, any other difference is a *SchemaError. So is an
-// SQLite file that has no table of ours: starting again in a file that lost its content would
-// forward all mail again.
+// not there is created unless cfg.Existing says otherwise, an older one is migrated, any other
+// difference is a *SchemaError. So is an SQLite file that has no table of ours: starting again in a
+// file that lost its content would forward all mail again.
 func Open(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 	if cfg.Driver == SQLite && cfg.Path != "" && !cfg.Existing {
 		if err := createSQLite(ctx, cfg, opts); err != nil {
@@ -109,7 +109,7 @@ func Open(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 }
 
 // OpenAnySchema connects to a database whose schema may be absent, behind or ahead, for Migrate and
-// Version. An SQLite file that is not there is created, empty.
+// Version. An SQLite file that is not there is created, empty, unless cfg.Existing says otherwise.
 func OpenAnySchema(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 	db := &DB{now: time.Now, retryFor: time.Minute, wrap: func(pool gorm.ConnPool) gorm.ConnPool { return pool }}
 	db.outage.stopped = make(chan struct{})
