@@ -56,7 +56,7 @@ func TestUnprintedWithError(t *testing.T) {
 	}
 }
 
-// TestConfirmUnprinted: nobody is asked to agree to what could not be printed.
+// TestConfirmUnprinted: no question is asked about what could not be printed.
 func TestConfirmUnprinted(t *testing.T) {
 	var errs bytes.Buffer
 	a := &app{in: strings.NewReader("y\n"), err: &errs, unprinted: errors.New("no space left on device")}

@@ -58,7 +58,7 @@ func (a InboxAudit) findings() (out []inbox.Finding) {
 func (m MissingMessage) finding(f *FolderAudit) inbox.Finding {
 	out := inbox.Finding{Folder: f.Name, UID: m.UID, TaskID: m.TaskID, Received: m.Received, Size: m.Size, Says: "missing"}
 	if m.TaskID != 0 {
-		out.Says = "something other than postrider deleted its task, so nobody knows who got it"
+		out.Says = "something other than postrider deleted its task, so it is unknown who got it"
 	}
 	return out
 }

@@ -52,8 +52,8 @@ func TestAuditIsKept(t *testing.T) {
 		findings = append(findings, fmt.Sprint(f.Folder, " ", f.UID, " ", f.TaskID, " ", says))
 	}
 	if len(findings) != 4 || !strings.HasPrefix(findings[0], "Gone 0 0 ") || !slices.Equal(findings[1:], []string{
-		"INBOX 2 2 something other than postrider deleted its task, so nobody knows who got it",
-		"INBOX 3 3 something other than postrider deleted its task, so nobody knows who got it",
+		"INBOX 2 2 something other than postrider deleted its task, so it is unknown who got it",
+		"INBOX 3 3 something other than postrider deleted its task, so it is unknown who got it",
 		"INBOX 5 5 is no longer on the server",
 	}) {
 		t.Errorf("the findings are %q, want the folder that is not there, then UIDs 2, 3 and 5", findings)

@@ -65,7 +65,7 @@ func (s Stray) Note(f *FolderAudit) string {
 	}
 	switch {
 	case s.Lost():
-		return where + "; something other than postrider deleted its task, so nobody knows who got it"
+		return where + "; something other than postrider deleted its task, so it is unknown who got it"
 	case s.Status == tasks.Uncertain && f.Unwatched:
 		return where + "; an operator has to decide: `postrider task resolve`"
 	case s.Status == tasks.Uncertain:

@@ -17,7 +17,7 @@ func TestStrayNote(t *testing.T) {
 		{"expunged, uncertain", Stray{UIDValidity: 7, Status: tasks.Uncertain}, false, "is no longer on the server; an operator has to decide, and it cannot be sent again"},
 		{"reappeared", Stray{TaskID: 12, UIDValidity: 7, Status: tasks.Skipped}, false, "was skipped as vanished, and is on the server; to forward it: `postrider task retry 12`"},
 		{"another epoch", Stray{UIDValidity: 6, Status: tasks.Received}, false, "of UIDVALIDITY 6 has not been found again; a run that does not find it ends it as vanished"},
-		{"deleted", Stray{TaskID: 12, UIDValidity: 6}, false, "of UIDVALIDITY 6 has not been found again; something other than postrider deleted its task, so nobody knows who got it"},
+		{"deleted", Stray{TaskID: 12, UIDValidity: 6}, false, "of UIDVALIDITY 6 has not been found again; something other than postrider deleted its task, so it is unknown who got it"},
 		{"not watched", Stray{UIDValidity: 6, Status: tasks.Uncertain}, true, "is of a folder that is not watched any more; an operator has to decide: `postrider task resolve`"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

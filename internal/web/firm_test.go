@@ -45,7 +45,7 @@ func (s *site) audits() {
 		DurationMS: 900, Messages: 411, Accounted: 409, Unaccounted: 2, Summary: "Missing: 2; to register them, as a run would: `postrider audit --repair`.",
 		Findings: []inbox.Finding{
 			{Folder: "INBOX", UID: 4702, Received: &at, Size: 18_220, Says: "missing"},
-			{Folder: "INBOX", UID: 4703, TaskID: 77, Received: &at, Size: 2048, Says: "something other than postrider deleted its task, so nobody knows who got it"},
+			{Folder: "INBOX", UID: 4703, TaskID: 77, Received: &at, Size: 2048, Says: "something other than postrider deleted its task, so it is unknown who got it"},
 		},
 	})
 	s.audited("billing@firm.example", 7*time.Hour, inbox.Audit{
