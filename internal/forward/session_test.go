@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -299,76 +298,6 @@ func TestExtensions(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestUTF8SenderThatTheRelayCannotTake(t *testing.T) {
-	s := sink(t, smtpsink.Options{})
-	r := relayOn(t, s.Port(), func(c *Config) { c.From = "jörg@x.example" })
-	_, err := deliver(t.Context(), r, Envelope{From: "jörg@x.example", To: []string{"a@x.example"}}, content(t, plain))
-	if got := briefError(err); got != "MAIL 0 permanent" {
-		t.Errorf("error %q (%v), want the configuration to be at fault", got, err)
-	}
-}
-
-// TestNullSenderRefused: a bounce goes out with the configured sender when the relay takes no null
-// reverse-path.
-func TestNullSenderRefused(t *testing.T) {
-	for at, reply := range map[string]func(smtpsink.Event) smtpsink.Action{
-		"at MAIL": script(map[string]smtpsink.Action{"mail ": say(550, "5.7.1 null sender not allowed")}),
-		"at RCPT, as by Postfix": func(e smtpsink.Event) smtpsink.Action {
-			if e.Stage == "rcpt" && e.Message.From == "" {
-				return say(554, "5.7.1 <>: Sender address rejected: Access denied")
-			}
-			return smtpsink.Action{}
-		},
-	} {
-		t.Run(at, func(t *testing.T) {
-			bothWays(t, func(t *testing.T, offers []string) {
-				s := sink(t, smtpsink.Options{Extensions: offers, Reply: reply})
-				res, err := deliver(t.Context(), relayOn(t, s.Port()), Envelope{To: []string{"a@x.example"}}, content(t, plain))
-				if got := brief(res); got != "a accepted 250 2.0.0" || err != nil || s.Messages()[0].From != me {
-					t.Errorf("Send = %q, %v, want it accepted with the configured sender", got, err)
-				}
-			})
-		})
-	}
-}
-
-// TestBounceOfOurs: what bounced of the inbox's own forwarding never gets a sender, or its next
-// bounce would come back to the inbox, and so for ever.
-func TestBounceOfOurs(t *testing.T) {
-	bothWays(t, func(t *testing.T, offers []string) {
-		const bounce = "Return-Path: <>\r\nContent-Type: multipart/report; report-type=delivery-status; boundary=b\r\n\r\n" +
-			"--b\r\n\r\nNo.\r\n--b\r\nContent-Type: text/rfc822-headers\r\n\r\n%s\r\n--b--\r\n"
-		sent, _ := io.ReadAll(content(t, plain).Reader())
-		tests := []struct{ name, inbox, want string }{
-			{"of this inbox", "in@x.example", "a refused 550 5.7.1"},
-			{"of another", "other@x.example", "a accepted 250 2.0.0"},
-		}
-		for _, tt := range tests {
-			t.Run(tt.name, func(t *testing.T) {
-				s := sink(t, smtpsink.Options{Extensions: offers, Reply: script(map[string]smtpsink.Action{"mail ": say(550, "5.7.1 null sender not allowed")})})
-				r, m := relayOn(t, s.Port()), parse(t, fmt.Sprintf(bounce, sent))
-				res, err := deliver(t.Context(), r, r.Envelope(m, Trace{Inbox: tt.inbox}, []string{"a@x.example"}), redirected(m, Trace{Inbox: tt.inbox}))
-				if got := brief(res); got != tt.want || err != nil {
-					t.Errorf("Send = %q, %v, want %q", got, err, tt.want)
-				}
-			})
-		}
-	})
-}
-
-// TestRefusedRewrittenSender: a relay that does not let us send as what SRS makes is a fault of the
-// configuration, and none of the message.
-func TestRefusedRewrittenSender(t *testing.T) {
-	bothWays(t, func(t *testing.T, offers []string) {
-		s := sink(t, smtpsink.Options{Extensions: offers, Reply: script(map[string]smtpsink.Action{"mail": say(553, "5.7.1 not owned by user")})})
-		r, m := relayOn(t, s.Port(), bySRS(t)), parse(t, "Return-Path: <b@y.example>\r\n"+plain)
-		res, err := deliver(t.Context(), r, r.Envelope(m, Trace{Inbox: "in@x.example"}, []string{"a@x.example"}), redirected(m, Trace{}))
-		if got := briefError(err); got != "MAIL 553 permanent" || len(res.Outcomes) > 0 {
-			t.Errorf("Send = %q, %v, want the relay to be at fault, and no outcome", brief(res), err)
-		}
-	})
 }
 
 func TestBadRecipientsTouchNobodyElse(t *testing.T) {
