@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -107,6 +108,7 @@ func (c *grouped[C]) over() bool {
 
 // commitWaiting commits the changes that wait; at least one does.
 func (g *Group[C]) commitWaiting(ctx context.Context) {
+	runtime.Gosched() // whoever is ready to bring a change does, even on a single processor
 	batch := g.gather()
 	changes := make([]C, len(batch))
 	for i, c := range batch {

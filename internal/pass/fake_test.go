@@ -102,7 +102,10 @@ func (s *site) start(ctx context.Context, addrs ...string) <-chan Report {
 	if len(addrs) == 0 {
 		addrs = []string{boxA}
 	}
-	boxes := s.inboxes(addrs)
+	return s.startOver(ctx, s.inboxes(addrs)...)
+}
+
+func (s *site) startOver(ctx context.Context, boxes ...inbox.Inbox) <-chan Report {
 	done := make(chan Report, 1)
 	go func() { done <- s.pass.Run(ctx, boxes) }()
 	return done

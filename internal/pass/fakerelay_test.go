@@ -229,7 +229,7 @@ func (t *fakeTx) sentAs(to string) string {
 
 func (t *fakeTx) checkMarked() {
 	marked := map[string]bool{}
-	_ = t.relay.queue.List(context.Background(), tasks.Filter{}, func(one tasks.Task) error {
+	_ = t.relay.queue.List(context.Background(), tasks.Filter{Subject: t.subject}, func(one tasks.Task) error {
 		for _, d := range one.Deliveries {
 			if one.Identity.Subject == t.subject && d.Status == tasks.Sending {
 				marked[d.Recipient] = true
