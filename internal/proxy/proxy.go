@@ -32,7 +32,7 @@ type Dialer struct {
 	Proxy   string         // a URL, or direct for none; empty for that of the environment
 	RootCAs *x509.CertPool // for an https proxy; nil for the system's
 
-	Resolver *net.Resolver // for connections without a proxy; nil for the system's
+	Resolver *net.Resolver // for connections without a proxy; nil for the system's, whose answers are kept
 
 	// Control may refuse an address before a connection without a proxy is opened to it. It gets
 	// the address that the name was resolved to. Nil refuses none.
@@ -81,7 +81,7 @@ func (d Dialer) Dial(ctx context.Context, address string) (net.Conn, error) {
 		return nil, err
 	}
 	if via == nil {
-		return (&net.Dialer{Resolver: d.Resolver, Control: d.Control}).DialContext(ctx, "tcp", address)
+		return (&net.Dialer{Resolver: cmp.Or(d.Resolver, names), Control: d.Control}).DialContext(ctx, "tcp", address)
 	}
 	conn, err := d.through(ctx, via, address)
 	if err != nil {

@@ -24,6 +24,7 @@ type DNS struct {
 	records map[string]string // by name, in lower case and with its dot
 	failing map[string]bool
 	others  map[string][]dnsmessage.Resource // by name, as records
+	asked   map[string]int                   // how often, by name
 }
 
 // NameServer starts a name server, which ends with the test. Names that have no record do not
@@ -31,7 +32,10 @@ type DNS struct {
 func NameServer(t testing.TB, records map[string]string) *DNS {
 	t.Helper()
 	conn, stream := listenDNS(t)
-	s := &DNS{Address: conn.LocalAddr().String(), records: map[string]string{}, failing: map[string]bool{}, others: map[string][]dnsmessage.Resource{}}
+	s := &DNS{
+		Address: conn.LocalAddr().String(), records: map[string]string{}, failing: map[string]bool{},
+		others: map[string][]dnsmessage.Resource{}, asked: map[string]int{},
+	}
 	for name, text := range records {
 		s.Set(name, text)
 	}
@@ -105,6 +109,13 @@ func (s *DNS) Fail(name string) {
 	s.failing[strings.ToLower(name)+"."] = true
 }
 
+// Asked is how many questions came for that name.
+func (s *DNS) Asked(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[strings.ToLower(name)+"."]
+}
+
 func (s *DNS) serve(conn net.PacketConn) {
 	buf := make([]byte, 4<<10)
 	for {
@@ -165,6 +176,7 @@ func (s *DNS) answer(q dnsmessage.Message) *dnsmessage.Message {
 	defer s.mu.Unlock()
 	asked := q.Questions[0]
 	name := strings.ToLower(asked.Name.String())
+	s.asked[name]++
 	m := &dnsmessage.Message{
 		Header:    dnsmessage.Header{ID: q.ID, Response: true, Authoritative: true, RecursionAvailable: true, RecursionDesired: q.RecursionDesired},
 		Questions: q.Questions,

@@ -13,6 +13,12 @@ func (s *DNS) AddTXT(t testing.TB, name, text string) {
 	s.add(t, name, dnsmessage.TypeTXT, &dnsmessage.TXTResource{TXT: inStrings(text)})
 }
 
+// SetA gives a name an IPv4 address.
+func (s *DNS) SetA(t testing.TB, name string, ip [4]byte) {
+	t.Helper()
+	s.add(t, name, dnsmessage.TypeA, &dnsmessage.AResource{A: ip})
+}
+
 // SetMX gives a name an MX record.
 func (s *DNS) SetMX(t testing.TB, name, host string, preference uint16) {
 	t.Helper()
