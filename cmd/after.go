@@ -39,8 +39,9 @@ func (s *services) actor() (*after.Worker, error) {
 		return nil, err
 	}
 	return &after.Worker{
-		Wants: configured.Wants, Inbox: s.inboxes.Get, Inboxes: s.inboxes.Active, Lease: s.cfg.Concurrency.Lease, Now: time.Now,
-		Outbox: s.outbox, Registry: s.queue, CreateFolders: s.cfg.After.CreateFolders, Dedupe: s.cfg.Dedupe, Name: s.worker(), Log: s.log,
+		Wants: configured.Wants, Inbox: s.inboxes.Get, Inboxes: s.inboxes.Active, Outbox: s.outbox, Registry: s.queue,
+		CreateFolders: s.cfg.After.CreateFolders, Dedupe: s.cfg.Dedupe, Lease: s.cfg.Concurrency.Lease,
+		Name: s.worker(), Now: time.Now, Log: s.log,
 		Dial: func(ctx context.Context, in inbox.Inbox) (after.Server, error) { return d.dial(ctx, in) },
 	}, nil
 }

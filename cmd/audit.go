@@ -50,7 +50,8 @@ Exit codes:
 		RunE: func(c *cobra.Command, _ []string) error { return a.audit(c.Context(), opts) },
 	}
 	a.chooseInboxes(c, &opts.chosen)
-	c.Flags().BoolVar(&opts.list, "list", false, "print every message and task; with --json one object a line, and no report")
+	c.Flags().BoolVar(&opts.list, "list", false,
+		"print every message and task; with --json one object a line, and no report")
 	c.Flags().BoolVar(&opts.repair, "repair", false, "register what is missing")
 	c.Flags().BoolVar(&opts.json, "json", false, "print the report as one JSON object")
 	return c
@@ -63,7 +64,7 @@ func (a *app) audit(ctx context.Context, opts auditOptions) error {
 		}
 		return s.inboxes.Chosen(ctx, opts.chosen)
 	}
-	return a.compare(ctx, opts.json || opts.list, choose, func(ctx context.Context, s *services, p *pass.Pass, boxes []inbox.Inbox) (clean bool) {
+	audit := func(ctx context.Context, s *services, p *pass.Pass, boxes []inbox.Inbox) (clean bool) {
 		if len(boxes) == 0 && opts.json {
 			s.log.Warn(opts.nothing())
 		}
@@ -77,7 +78,8 @@ func (a *app) audit(ctx context.Context, opts auditOptions) error {
 		a.printed(lines.out.Flush())
 		a.printAudit(report, opts)
 		return report.Sum().Clean()
-	})
+	}
+	return a.compare(ctx, opts.json || opts.list, choose, audit)
 }
 
 // compare is what audit and route replay have in common: it opens what a pass needs that only
@@ -111,7 +113,8 @@ func (a *app) compare(ctx context.Context, quiet bool, choose func(context.Conte
 // nothing says why no inbox is audited. Without --repair one that was chosen is, active or not.
 func (o auditOptions) nothing() string {
 	if !o.chosen.Empty() {
-		return "no inbox that was chosen is active, and --repair is for active ones; enable one with `postrider inbox enable ADDR`"
+		return "no inbox that was chosen is active, and --repair is for active ones; " +
+			"enable one with `postrider inbox enable ADDR`"
 	}
 	return "no inbox is active, so there is nothing to audit; add one with `postrider inbox add ADDR`, " +
 		"enable one with `postrider inbox enable ADDR`, or name a disabled one with --inbox ADDR"

@@ -129,7 +129,8 @@ func (a *app) missing(m pass.MissingMessage) string {
 		out = fmt.Sprintf("received %s, %s", a.when(m.Received), humanize.IBytes(uint64(m.Size)))
 	}
 	if m.TaskID != 0 {
-		out += fmt.Sprintf("; something other than postrider deleted its task %d, so it is unknown who got it", m.TaskID)
+		out += fmt.Sprintf("; something other than postrider deleted its task %d, so it is unknown who got it",
+			m.TaskID)
 	}
 	return out
 }

@@ -53,13 +53,16 @@ func bounceInbox(cfg *config.Config, active []inbox.Inbox) error {
 	if want == "" || slices.ContainsFunc(active, func(in inbox.Inbox) bool { return address.Same(in.Address, want) }) {
 		return nil
 	}
-	return fmt.Errorf("there is no active inbox %s, so bounces are not read (bounces.inbox): `postrider inbox add %[2]s`, or `postrider inbox enable %[2]s`", want, text.Arg(want))
+	return fmt.Errorf("there is no active inbox %s, so bounces are not read (bounces.inbox): "+
+		"`postrider inbox add %[2]s`, or `postrider inbox enable %[2]s`", want, text.Arg(want))
 }
 
 // withBounces adds a row for a bounce inbox that was removed or disabled, in order of addresses. A
 // run prints it like that of an inbox that cannot be read. There is no failure notice: such an
 // inbox has no scans that fail.
-func (s *services) withBounces(ctx context.Context, rows []pass.InboxReport, active []inbox.Inbox, quiet bool) []pass.InboxReport {
+func (s *services) withBounces(
+	ctx context.Context, rows []pass.InboxReport, active []inbox.Inbox, quiet bool,
+) []pass.InboxReport {
 	err := bounceInbox(s.cfg, active)
 	if err == nil {
 		return rows
@@ -68,7 +71,8 @@ func (s *services) withBounces(ctx context.Context, rows []pass.InboxReport, act
 		s.log.ErrorContext(ctx, "bounces are not read", "inbox", s.cfg.Bounces.Inbox, "error", err)
 	}
 	row := pass.InboxReport{Email: s.cfg.Bounces.Inbox, Error: text.Error(err)}
-	i, _ := slices.BinarySearchFunc(rows, row.Email, func(r pass.InboxReport, email string) int { return strings.Compare(r.Email, email) })
+	byEmail := func(r pass.InboxReport, email string) int { return strings.Compare(r.Email, email) }
+	i, _ := slices.BinarySearchFunc(rows, row.Email, byEmail)
 	return slices.Insert(rows, i, row)
 }
 
@@ -93,5 +97,8 @@ func noDSN(cfg *config.Config, info forward.Info) []finding {
 	if !cfg.Bounces.Confirm || info.DSN {
 		return nil
 	}
-	return []finding{{what: "relay", note: true, text: "it does not offer DSN (RFC 3461): bounces.confirm has no effect; only bounces come"}}
+	return []finding{{
+		what: "relay", note: true,
+		text: "it does not offer DSN (RFC 3461): bounces.confirm has no effect; only bounces come",
+	}}
 }

@@ -125,7 +125,9 @@ func (a *app) notes(what string, texts ...string) {
 }
 
 // checkStored checks the database and the inboxes in it.
-func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.Table, opts checkOptions) ([]finding, error) {
+func (a *app) checkStored(
+	ctx context.Context, cfg *config.Config, table *route.Table, opts checkOptions,
+) ([]finding, error) {
 	stored := finding{what: "database"}
 	var all, active []inbox.Inbox
 	var readable, unknown []string
@@ -178,7 +180,8 @@ func (a *app) checkStored(ctx context.Context, cfg *config.Config, table *route.
 			byAccount[in.Account()] = append(byAccount[in.Account()], in)
 		}
 		notes := func(in inbox.Inbox) []string {
-			return append(table.InboxNotes(cfg.After.Rule(), in.Address, in.Labels.Texts()...), s.shared(in, byAccount[in.Account()])...)
+			routed := table.InboxNotes(cfg.After.Rule(), in.Address, in.Labels.Texts()...)
+			return append(routed, s.shared(in, byAccount[in.Account()])...)
 		}
 		a.reportInboxes(opts.overview, notes, boxes, logins, len(all)-len(boxes))
 		found = append(found, logins...)
@@ -202,7 +205,9 @@ func isNew(cfg *config.Config) bool {
 }
 
 // reportInboxes prints a line for each of the inboxes that are shown.
-func (a *app) reportInboxes(o overview, notes func(inbox.Inbox) []string, boxes []inbox.Inbox, found []finding, disabled int) {
+func (a *app) reportInboxes(
+	o overview, notes func(inbox.Inbox) []string, boxes []inbox.Inbox, found []finding, disabled int,
+) {
 	failed := func(f finding) bool { return f.err != nil }
 	n := countInboxes(found, failed, func(finding) bool { return true })
 	n.disabled = disabled
@@ -247,8 +252,9 @@ func (s *services) checkInboxes(ctx context.Context, boxes, active []inbox.Inbox
 		return nil, err
 	}
 	found := make([]finding, len(boxes))
-	pass.Visit(s.turns(), boxes, d.dial, func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (session, error)) {
-		f := finding{what: "inbox " + in.Address, text: fmt.Sprintf("logged in to %s and opened %s", in.Server(), strings.Join(in.Watched(), ", "))}
+	check := func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (session, error)) {
+		f := finding{what: "inbox " + in.Address}
+		f.text = fmt.Sprintf("logged in to %s and opened %s", in.Server(), strings.Join(in.Watched(), ", "))
 		conn, err := dial(ctx, in)
 		if f.err = err; err == nil {
 			err := pass.OpenFolders(ctx, conn, in)
@@ -261,6 +267,7 @@ func (s *services) checkInboxes(ctx context.Context, boxes, active []inbox.Inbox
 			_ = conn.Close()
 		}
 		found[i] = f
-	})
+	}
+	pass.Visit(s.turns(), boxes, d.dial, check)
 	return found, nil
 }

@@ -31,17 +31,20 @@ func (s *services) unknownNames(ctx context.Context) (notes []string, _ error) {
 			if isGlob(in) || slices.ContainsFunc(addresses, func(a string) bool { return address.Same(a, in) }) {
 				continue
 			}
-			notes = append(notes, fmt.Sprintf("routes[%d].match.inbox: there is no inbox %s%s", i, in, text.DidYouMean(in, addresses)))
+			notes = append(notes, fmt.Sprintf("routes[%d].match.inbox: there is no inbox %s%s",
+				i, in, text.DidYouMean(in, addresses)))
 		}
 		for _, label := range r.Match.Label {
 			if !isGlob(label) && !has(label) {
-				notes = append(notes, fmt.Sprintf("routes[%d].match.label: no inbox has the label %s%s", i, label, text.DidYouMean(label, labels)))
+				notes = append(notes, fmt.Sprintf("routes[%d].match.label: no inbox has the label %s%s",
+					i, label, text.DidYouMean(label, labels)))
 			}
 		}
 	}
 	for _, label := range slices.Sorted(maps.Keys(s.cfg.Alerts.Labels)) {
 		if !has(label) {
-			notes = append(notes, fmt.Sprintf("alerts.labels: no inbox has the label %s%s", label, text.DidYouMean(label, labels)))
+			notes = append(notes, fmt.Sprintf("alerts.labels: no inbox has the label %s%s",
+				label, text.DidYouMean(label, labels)))
 		}
 	}
 	return notes, nil

@@ -62,7 +62,8 @@ func (a *app) checkDKIM(cfg *config.Config) error {
 		return err
 	}
 	name, record := key.Record()
-	a.report(finding{what: "dkim", text: fmt.Sprintf("signs by the TXT record %s (not looked up), which has to be: %s", name, record)})
+	says := fmt.Sprintf("signs by the TXT record %s (not looked up), which has to be: %s", name, record)
+	a.report(finding{what: "dkim", text: says})
 	_, from, err := address.ParseNamed(cfg.Forward.From)
 	if err != nil || dmarc.Aligned(domainOf(from), cfg.DKIM.Domain) {
 		return nil // without forward.from nothing is composed
@@ -101,7 +102,8 @@ func checkDNS(ctx context.Context, cfg *config.Config) finding {
 	}
 	says, err := dmarc.NewJudge(resolver(cfg)).Policy(ctx, domainOf(own))
 	if err != nil {
-		err = fmt.Errorf("%w; without an answer, mode auto redirects only messages with a valid DKIM signature of exactly the domain in From; let this host query the DNS, or set dns.server", err)
+		err = fmt.Errorf("%w; without an answer, mode auto redirects only messages with a valid DKIM signature "+
+			"of exactly the domain in From; let this host query the DNS, or set dns.server", err)
 	}
 	return finding{what: "dns", text: "answers: " + says, err: err}
 }
@@ -132,7 +134,8 @@ func checkRelay(ctx context.Context, s *services, table *route.Table) ([]finding
 	}
 	if s.cfg.Forward.EnvelopeFrom == forward.Keep {
 		found = append(found, finding{
-			what: "relay", note: true, text: "envelope_from is keep: it may refuse the senders of other messages, which were not tried",
+			what: "relay", note: true,
+			text: "envelope_from is keep: it may refuse the senders of other messages, which were not tried",
 		})
 	}
 	return found, nil
@@ -141,7 +144,8 @@ func checkRelay(ctx context.Context, s *services, table *route.Table) ([]finding
 // recipientFinding is a recipient that the relay did not accept. For now is not a failure: relays
 // that greylist say so to each new sender.
 func recipientFinding(o forward.Outcome) finding {
-	f := finding{what: "recipient " + o.Recipient, text: fmt.Sprintf("the relay answers %d %s", o.Code, strings.TrimSpace(o.Enhanced+" "+o.Reply))}
+	reply := strings.TrimSpace(o.Enhanced + " " + o.Reply)
+	f := finding{what: "recipient " + o.Recipient, text: fmt.Sprintf("the relay answers %d %s", o.Code, reply)}
 	switch {
 	case o.Code == 0:
 		f.err = errors.New(o.Reply)

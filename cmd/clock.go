@@ -18,7 +18,8 @@ import (
 func (s *services) repairTimes(ctx context.Context, boxes []inbox.Inbox) {
 	cfg := ahead.Config{Inboxes: inbox.IDs(boxes), Longest: ahead.Waits{
 		Task:      2 * s.cfg.Retry.Max, // more than its random part
-		TaskLease: s.cfg.Concurrency.Lease, Inbox: imapsrc.LongestBackOff, ScanLease: pass.LongestScanLease, TokenLease: tokens.Lease,
+		TaskLease: s.cfg.Concurrency.Lease, Inbox: imapsrc.LongestBackOff,
+		ScanLease: pass.LongestScanLease, TokenLease: tokens.Lease,
 		Destination: max(outbox.LongestPause, webhook.LongestLater), Event: outbox.LongestPause,
 	}}
 	for name, e := range s.cfg.Events {
@@ -36,5 +37,7 @@ func (s *services) repairTimes(ctx context.Context, boxes []inbox.Inbox) {
 	if s.heard.quiet {
 		level = slog.LevelInfo
 	}
-	s.log.Log(ctx, level, "the clock of the database was ahead for a while; what was put off by that was corrected, and is due soon", "times", what)
+	s.log.Log(ctx, level,
+		"the clock of the database was ahead for a while; what was put off by that was corrected, and is due soon",
+		"times", what)
 }

@@ -40,9 +40,11 @@ func (a *app) colors() bool {
 var stateColors = map[string]terminal.Color{
 	string(tasks.Forwarded): terminal.Green, string(tasks.Delivered): terminal.Green,
 	string(tasks.Dead): terminal.Red, string(tasks.Uncertain): terminal.Red, string(tasks.Failed): terminal.Red,
-	string(tasks.Received): terminal.Yellow, string(tasks.InProgress): terminal.Yellow, string(tasks.Error): terminal.Yellow,
-	string(tasks.Pending): terminal.Yellow, string(tasks.Sending): terminal.Yellow,
-	string(tasks.Skipped): terminal.Faint, string(tasks.SkippedNoMatch): terminal.Faint, string(tasks.Duplicated): terminal.Faint,
+	string(tasks.Received): terminal.Yellow, string(tasks.InProgress): terminal.Yellow,
+	string(tasks.Error): terminal.Yellow, string(tasks.Pending): terminal.Yellow,
+	string(tasks.Sending): terminal.Yellow,
+	string(tasks.Skipped): terminal.Faint, string(tasks.SkippedNoMatch): terminal.Faint,
+	string(tasks.Duplicated): terminal.Faint,
 }
 
 // paintState is a state in its colour.

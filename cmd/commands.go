@@ -81,7 +81,8 @@ func takes(most int, what string) cobra.PositionalArgs {
 		case len(args) == 0:
 			return usage(fmt.Errorf("`%s` needs %s; see `%[1]s --help`", c.CommandPath(), what))
 		case most > 0 && len(args) > most:
-			return usage(fmt.Errorf("`%s` takes only %s, but also got %q; see `%[1]s --help`", c.CommandPath(), what, args[most]))
+			return usage(fmt.Errorf("`%s` takes only %s, but also got %q; see `%[1]s --help`",
+				c.CommandPath(), what, args[most]))
 		}
 		return nil
 	}
@@ -112,7 +113,8 @@ func parseSince(s string, now time.Time) (time.Duration, error) {
 		d, err = now.Sub(text.Midnight(day, now.Location())), nil
 	}
 	if err != nil || d <= 0 {
-		return 0, usage(fmt.Errorf("--since is %q; write a number with d or h, such as 90d or 36h (at most 65535d), or a day that has begun, YYYY-MM-DD", s))
+		return 0, usage(fmt.Errorf("--since is %q; write a number with d or h, such as 90d or 36h (at most 65535d), "+
+			"or a day that has begun, YYYY-MM-DD", s))
 	}
 	return d, nil
 }

@@ -34,7 +34,8 @@ func among[T ~string](what string, given []string, all []T) (out []T, _ error) {
 	for _, one := range given {
 		if !slices.Contains(all, T(one)) {
 			known := text.Strings(all)
-			return nil, usage(fmt.Errorf("there is no %s %q; the %[1]ss are %[3]s%[4]s", what, one, strings.Join(known, ", "), text.DidYouMean(one, known)))
+			return nil, usage(fmt.Errorf("there is no %s %q; the %[1]ss are %[3]s%[4]s",
+				what, one, strings.Join(known, ", "), text.DidYouMean(one, known)))
 		}
 		out = append(out, T(one))
 	}
@@ -51,7 +52,9 @@ func (a *app) routeNames(c *cobra.Command, _ []string, _ string) ([]string, cobr
 }
 
 // stored completes what is in the database. It answers within a second or not at all.
-func (a *app) stored(c *cobra.Command, list func(context.Context, *services) ([]string, error)) (out []string, _ cobra.ShellCompDirective) {
+func (a *app) stored(
+	c *cobra.Command, list func(context.Context, *services) ([]string, error),
+) (out []string, _ cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(c.Context(), time.Second)
 	defer cancel()
 	err := a.with(ctx, func(s *services) (err error) {

@@ -46,7 +46,8 @@ remove the address or all keywords of a contact, remove it and add it again.
 	}
 	c.Flags().StringVar(&opts.email, "email", "", "the contact's `ADDR`; without one, nothing can be sent to it")
 	c.Flags().StringArrayVar(&opts.keywords, "keyword", nil, "also look for this `WORD`; may be repeated")
-	c.Flags().BoolVar(&opts.inactive, "inactive", false, "routes do not look for it; --inactive=false --update makes it active again")
+	c.Flags().BoolVar(&opts.inactive, "inactive", false,
+		"routes do not look for it; --inactive=false --update makes it active again")
 	c.Flags().BoolVar(&opts.update, "update", false, "change the existing contact")
 	return c
 }
@@ -124,7 +125,8 @@ func (a *app) contactList(ctx context.Context, asJSON bool) error {
 			g.Add(c.ID, c.Name, c.Email, strings.Join(c.Keywords, "; "), yesNo(c.Active))
 		}
 		if !asJSON {
-			a.show(g, "The directory is empty; add people with `postrider contact add NAME --email ADDR`, or `postrider contact import FILE.csv`.")
+			a.show(g, "The directory is empty; add people with `postrider contact add NAME --email ADDR`, "+
+				"or `postrider contact import FILE.csv`.")
 		}
 		return nil
 	})

@@ -121,7 +121,8 @@ type eventView struct {
 
 func viewOfEvent(e outbox.Entry, addresses map[int64]string) eventView {
 	return eventView{
-		ID: e.ID, EventID: e.EventID, Destination: e.Destination, Kind: e.Kind, Action: e.Action, TaskID: e.TaskID, Inbox: addresses[e.InboxID],
+		ID: e.ID, EventID: e.EventID, Destination: e.Destination, Kind: e.Kind, Action: e.Action,
+		TaskID: e.TaskID, Inbox: addresses[e.InboxID],
 		Status: e.Status, Attempts: e.Attempts, Error: e.Error, Worker: e.Worker,
 		CreatedAt: e.CreatedAt.UTC(), VisibleAt: text.UTC(e.VisibleAt), FinishedAt: text.UTC(e.FinishedAt),
 	}
@@ -163,7 +164,8 @@ func (s *services) knows(ctx context.Context, destination string) error {
 	if err != nil || old {
 		return err
 	}
-	return usage(fmt.Errorf("there is no destination %q, neither in the configuration nor among the events", destination))
+	return usage(fmt.Errorf("there is no destination %q, neither in the configuration nor among the events",
+		destination))
 }
 
 func (a *app) listEvents(ctx context.Context, s *services, f outbox.Filter, asJSON bool) error {
@@ -257,8 +259,10 @@ func (a *app) printEvent(e outbox.Entry, inboxAddress string) {
 		task = strconv.FormatInt(e.TaskID, 10)
 	}
 	a.fields(
-		"event", e.EventID, "destination", e.Destination, "kind", string(e.Kind), "action", e.Action, "task", task, "inbox", inboxAddress,
-		"status", string(e.Status), "tries", strconv.Itoa(e.Attempts), "error", e.Error, "made", a.whenKnown(&e.CreatedAt),
+		"event", e.EventID, "destination", e.Destination, "kind", string(e.Kind), "action", e.Action,
+		"task", task, "inbox", inboxAddress,
+		"status", string(e.Status), "tries", strconv.Itoa(e.Attempts), "error", e.Error,
+		"made", a.whenKnown(&e.CreatedAt),
 		"not before", a.whenKnown(e.VisibleAt), "ended", a.whenKnown(e.FinishedAt), "by", e.Worker,
 	)
 	if len(e.Body) > 0 {

@@ -27,7 +27,8 @@ type eventChange struct {
 
 func retryEvents() eventChange {
 	return eventChange{
-		name: "retry", short: "Send failed and skipped events again, and waiting ones now", ask: "Retry", done: "requeued", from: outbox.Retryable,
+		name: "retry", short: "Send failed and skipped events again, and waiting ones now",
+		ask: "Retry", done: "requeued", from: outbox.Retryable,
 		more: `
 They are sent at once, without waiting for the pause of their destination; one
 that answered 410 Gone needs ` + "`postrider event enable`" + `, too. Filters leave out
@@ -72,7 +73,8 @@ the inbox, records who did it.
 				return err
 			}
 			if len(args) > 0 == f.any() {
-				return usage(fmt.Errorf("`%s` needs either the IDs of events, or a filter such as --destination NAME; see `%[1]s --help`", c.CommandPath()))
+				return usage(fmt.Errorf("`%s` needs either the IDs of events, or a filter such as "+
+					"--destination NAME; see `%[1]s --help`", c.CommandPath()))
 			}
 			filter, err := f.parse()
 			if err != nil {
@@ -80,13 +82,18 @@ the inbox, records who did it.
 			}
 			for _, s := range filter.Statuses {
 				if !slices.Contains(how.from, s) {
-					return usage(fmt.Errorf("`%s` is not for events that are %s, but for %s", c.CommandPath(), s, states))
+					return usage(fmt.Errorf("`%s` is not for events that are %s, but for %s",
+						c.CommandPath(), s, states))
 				}
 			}
 			if len(filter.Statuses) == 0 {
-				filter.Statuses = slices.DeleteFunc(slices.Clone(how.from), func(s outbox.Status) bool { return s == how.deliberate })
+				filter.Statuses = slices.DeleteFunc(slices.Clone(how.from), func(s outbox.Status) bool {
+					return s == how.deliberate
+				})
 			}
-			return a.with(c.Context(), func(s *services) error { return a.changeEvents(c.Context(), s, how, ids, filter, yes, dryRun) })
+			return a.with(c.Context(), func(s *services) error {
+				return a.changeEvents(c.Context(), s, how, ids, filter, yes, dryRun)
+			})
 		},
 	}
 	f.register(c)
@@ -95,7 +102,9 @@ the inbox, records who did it.
 	return c
 }
 
-func (a *app) changeEvents(ctx context.Context, s *services, how eventChange, ids []int64, f outbox.Filter, yes, dryRun bool) error {
+func (a *app) changeEvents(
+	ctx context.Context, s *services, how eventChange, ids []int64, f outbox.Filter, yes, dryRun bool,
+) error {
 	filtered, named := len(ids) == 0, len(ids)
 	var err error
 	if filtered {
@@ -198,7 +207,8 @@ func (a *app) eventEnableCommand() *cobra.Command {
 					return err
 				}
 				if _, ok := s.cfg.Events[args[0]]; !ok { // no name, or the one of the IMAP servers
-					return usage(fmt.Errorf("there is no destination %q in the section events of the configuration", args[0]))
+					return usage(fmt.Errorf("there is no destination %q in the section events of the configuration",
+						args[0]))
 				}
 				news, err := s.outbox.Works(c.Context(), args[0])
 				if err != nil {

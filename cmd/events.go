@@ -122,7 +122,9 @@ func (s *services) tidyEvents(ctx context.Context) {
 	s.tidy(ctx, s.queue.ExpireHeaders)
 }
 
-func (s *services) tidy(ctx context.Context, expire func(ctx context.Context, age time.Duration, limit int) (int, error)) {
+func (s *services) tidy(
+	ctx context.Context, expire func(ctx context.Context, age time.Duration, limit int) (int, error),
+) {
 	const portion = 500
 	age := time.Duration(s.cfg.Retention.Outbox)
 	for age > 0 && ctx.Err() == nil {

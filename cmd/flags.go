@@ -16,9 +16,11 @@ import (
 
 // chooseInboxes adds the flags that choose inboxes.
 func (a *app) chooseInboxes(c *cobra.Command, chosen *inbox.Selection) {
-	c.Flags().StringArrayVar(&chosen.Inboxes, "inbox", nil, "only the inbox `ADDR`, or those that a glob such as '*@acme.example' matches; may be repeated")
+	c.Flags().StringArrayVar(&chosen.Inboxes, "inbox", nil,
+		"only the inbox `ADDR`, or those that a glob such as '*@acme.example' matches; may be repeated")
 	complete(c, "inbox", a.addresses)
-	c.Flags().StringArrayVar(&chosen.Labels, "label", nil, "only inboxes with the `LABEL`: tenant=acme, or tenant for any value; may be repeated, all have to hold")
+	c.Flags().StringArrayVar(&chosen.Labels, "label", nil,
+		"only inboxes with the `LABEL`: tenant=acme, or tenant for any value; may be repeated, all have to hold")
 	complete(c, "label", a.labels)
 }
 

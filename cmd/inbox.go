@@ -54,18 +54,21 @@ func (f *inboxFlags) register(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.host, "host", "", "the `HOST` name or address of the IMAP server")
 	flags.IntVar(&f.port, "port", 0, "the port `N` of the IMAP server"+byDefault("993 for tls, else 143"))
-	flags.StringVar((*string)(&f.security), "security", "", "how to encrypt the connection: `tls|starttls|none`"+byDefault("tls"))
+	flags.StringVar((*string)(&f.security), "security", "",
+		"how to encrypt the connection: `tls|starttls|none`"+byDefault("tls"))
 	flags.BoolVar(&f.allowPlaintext, "allow-plaintext", false,
 		"with --security none: send the password unencrypted to a host other than this one")
 	flags.BoolVar(&f.allowDelete, "allow-delete", false,
-		"let messages be deleted on the server, where the configuration says so (after); --allow-delete=false ends that")
+		"let messages be deleted on the server, where the configuration says so (after); "+
+			"--allow-delete=false ends that")
 	flags.StringVar(&f.username, "username", "", "`NAME` for the login"+byDefault("ADDR"))
 	flags.StringVar(&f.auth, "auth", "", "how to log in: `auto|plain|login`"+byDefault("auto"))
 	flags.StringVar(&f.description, "description", "", "a note for people, any `TEXT`")
 	flags.StringArrayVar(&f.folders, "folder", nil, "watch the folder `NAME`; may be repeated"+byDefault("INBOX"))
 	flags.StringVar((*string)(&f.start), "start", "",
 		"`WHERE` the cursor of a folder begins: latest, now, all or since:YYYY-MM-DD"+byDefault("latest"))
-	flags.StringArrayVar(&f.labelTexts, "label", nil, "a label `NAME=VALUE` to choose inboxes by, such as tenant=acme (set: tenant= removes it); may be repeated")
+	flags.StringArrayVar(&f.labelTexts, "label", nil,
+		"a label `NAME=VALUE` to choose inboxes by, such as tenant=acme (set: tenant= removes it); may be repeated")
 	f.certs.register(c)
 	f.password.register(c)
 	mayBeEmpty(c, "description")
@@ -92,8 +95,8 @@ func (f *inboxFlags) check(c *cobra.Command) (err error) {
 func (f *inboxFlags) inbox(address string) inbox.Inbox {
 	in := inbox.Inbox{
 		Address: address, Description: f.description, Host: f.host, Port: f.port, Security: f.security,
-		AllowPlaintext: f.allowPlaintext, AllowDelete: f.allowDelete, Username: f.username, Auth: f.auth, Start: f.start,
-		Labels: f.labels,
+		AllowPlaintext: f.allowPlaintext, AllowDelete: f.allowDelete, Username: f.username, Auth: f.auth,
+		Start: f.start, Labels: f.labels,
 		CAFile: f.certs.caFile, TLSFingerprint: f.certs.fingerprint, ClientCert: f.certs.clientCert,
 	}
 	for _, name := range f.folders {
@@ -197,7 +200,8 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how ad
 			return err
 		}
 		if f.password == (passwordFlags{}) && account.Of(in.Host).OnlyOAuth() { // it would ask for a password
-			return usage(fmt.Errorf("%s takes OAuth2 and no password: set up an application as docs/providers.md says, and add --oauth NAME", in.Host))
+			return usage(fmt.Errorf("%s takes OAuth2 and no password: "+
+				"set up an application as docs/providers.md says, and add --oauth NAME", in.Host))
 		}
 		password, err := a.newPassword(&f.password, address)
 		if err != nil {
@@ -220,7 +224,8 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how ad
 			}
 		}
 		if f.password.oauth == "" && account.Of(in.Host).OnlyOAuth() {
-			_, _ = fmt.Fprintf(a.err, "note: %s takes OAuth2 and no password; with an application, as in docs/providers.md: postrider inbox set %s --oauth NAME\n",
+			_, _ = fmt.Fprintf(a.err, "note: %s takes OAuth2 and no password; with an application, "+
+				"as in docs/providers.md: postrider inbox set %s --oauth NAME\n",
 				in.Host, text.Arg(in.Address))
 		}
 		if err := a.noteShared(ctx, s, in); err != nil {
@@ -283,14 +288,16 @@ func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Change
 			changes.Password = &p
 		}
 		if reflect.ValueOf(changes).IsZero() {
-			return usage(fmt.Errorf("there is nothing to change in inbox %s; see `postrider inbox set --help`", in.Address))
+			return usage(fmt.Errorf("there is nothing to change in inbox %s; see `postrider inbox set --help`",
+				in.Address))
 		}
 		if in, err = s.inboxes.Set(ctx, in.Address, changes); err != nil {
 			return err
 		}
 		for _, f := range in.Folders {
 			if changes.Start != nil && f.Active && f.InitializedAt != nil {
-				_, _ = fmt.Fprintf(a.err, "note: folder %q has a cursor already, and --start does not move it; to move it back, see `postrider inbox rewind --help`\n", f.Name)
+				_, _ = fmt.Fprintf(a.err, "note: folder %q has a cursor already, and --start does not move it; "+
+					"to move it back, see `postrider inbox rewind --help`\n", f.Name)
 			}
 		}
 		needed, err := s.logins(ctx)
@@ -315,7 +322,8 @@ func (a *app) inboxEnableCommand() *cobra.Command {
 		by := tasks.By(a.who(s.host()))
 		return s.inboxes.Enable(ctx, in.Address, by.Who(), by.Detail())
 	}
-	return a.switchCommand("enable", "Process inboxes again", "enable has runs process inboxes again.", "Enabled", enable)
+	return a.switchCommand("enable", "Process inboxes again",
+		"enable has runs process inboxes again.", "Enabled", enable)
 }
 
 func (a *app) inboxDisableCommand() *cobra.Command {
@@ -326,7 +334,9 @@ func (a *app) inboxDisableCommand() *cobra.Command {
 		"disable has runs leave inboxes alone. Their registry and cursors stay.", "Disabled", disable)
 }
 
-func (a *app) switchCommand(name, short, long, done string, f func(context.Context, *services, inbox.Inbox) error) *cobra.Command {
+func (a *app) switchCommand(
+	name, short, long, done string, f func(context.Context, *services, inbox.Inbox) error,
+) *cobra.Command {
 	return &cobra.Command{
 		Use:               name + " ADDR...",
 		Short:             short,
@@ -355,7 +365,8 @@ func (a *app) switchCommand(name, short, long, done string, f func(context.Conte
 func (s *services) underLease(ctx context.Context, in inbox.Inbox, f func(by inbox.Scan) error) error {
 	busy, err := s.inboxes.UnderScan(ctx, in.ID, s.worker(), f)
 	if err == nil && busy != nil {
-		return &exitError{exitRetry, fmt.Errorf("inbox %s is being processed by %s (until %s unless renewed); nothing was changed, try again after that",
+		return &exitError{exitRetry, fmt.Errorf("inbox %s is being processed by %s (until %s unless renewed); "+
+			"nothing was changed, try again after that",
 			in.Address, busy.Holder, busy.Until.Format(time.RFC3339))}
 	}
 	return err

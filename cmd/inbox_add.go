@@ -38,7 +38,8 @@ func (f *addFlags) register(c *cobra.Command) {
 // needHost refuses settings of a server that is still to be found.
 func (f *inboxFlags) needHost() error {
 	if f.host == "" && (f.port != 0 || f.security != "" || f.allowPlaintext) {
-		return usage(errors.New("--port, --security and --allow-plaintext are for the server of --host; give --host, too, or none of them"))
+		return usage(errors.New("--port, --security and --allow-plaintext are for the server of --host; " +
+			"give --host, too, or none of them"))
 	}
 	return nil
 }
@@ -52,7 +53,9 @@ func (s *services) finder() (account.Finder, error) {
 	dns := resolver(s.cfg)
 	dialer := proxy.Dialer{Proxy: string(s.cfg.IMAP.Proxy), RootCAs: roots, Resolver: dns.Resolver}
 	return account.Finder{DNS: dns, HTTP: &http.Transport{
-		DialContext:       func(ctx context.Context, _, addr string) (net.Conn, error) { return dialer.Dial(ctx, addr) },
+		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			return dialer.Dial(ctx, addr)
+		},
 		TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 	}}, nil
@@ -122,7 +125,9 @@ func providerFacts(p *account.Preset) string {
 
 // tryInbox logs in with what would be stored, and shows what the first run would forward. With
 // OAuth2 a person logs in first; then login is what has to be stored with the inbox.
-func (a *app) tryInbox(ctx context.Context, s *services, in inbox.Inbox, password string, app string, how loginOptions) (login *oauth.Token, err error) {
+func (a *app) tryInbox(
+	ctx context.Context, s *services, in inbox.Inbox, password, app string, how loginOptions,
+) (login *oauth.Token, err error) {
 	draft, resolved, err := s.inboxes.Draft(ctx, in, password)
 	if err != nil && !secret.IsCommand(password) { // a file or a variable
 		err = usage(err)
@@ -139,7 +144,9 @@ func (a *app) tryInbox(ctx context.Context, s *services, in inbox.Inbox, passwor
 	return login, a.lookInto(ctx, s, draft, resolved, token)
 }
 
-func (a *app) lookInto(ctx context.Context, s *services, draft inbox.Inbox, password string, token imapsrc.Token) error {
+func (a *app) lookInto(
+	ctx context.Context, s *services, draft inbox.Inbox, password string, token imapsrc.Token,
+) error {
 	d, err := s.dialer()
 	if err != nil {
 		return err

@@ -25,7 +25,9 @@ and 1 when all do.
 ` + exitHelp,
 		Args:              takes(0, "the ADDR of an inbox, or several"),
 		ValidArgsFunction: a.addresses,
-		RunE:              func(c *cobra.Command, args []string) error { return a.inboxCheck(c.Context(), args, asJSON) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.inboxCheck(c.Context(), args, asJSON)
+		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return c
@@ -42,9 +44,10 @@ func (a *app) inboxCheck(ctx context.Context, addresses []string, asJSON bool) e
 			return err
 		}
 		checks := make([]pass.InboxCheck, len(boxes))
-		pass.Visit(s.turns(), boxes, d.server, func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (pass.Server, error)) {
+		look := func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (pass.Server, error)) {
 			checks[i] = pass.Look(ctx, dial, in)
-		})
+		}
+		pass.Visit(s.turns(), boxes, d.server, look)
 		failed := 0
 		for _, check := range checks {
 			if check.Failed() {
@@ -88,7 +91,8 @@ and are not forwarded again. rewind shows the number of messages and asks.
 	complete(c, "folder", a.completeFolders)
 	c.Flags().Uint32Var(&opts.UID, "to-uid", 0, "messages above UID `N`")
 	c.Flags().BoolVar(&opts.toStart, "to-start", false, "all messages in the folder")
-	c.Flags().StringVar(&opts.Since, "since", "", "messages from the first one received on that `DAY`, YYYY-MM-DD, or later")
+	c.Flags().StringVar(&opts.Since, "since", "",
+		"messages from the first one received on that `DAY`, YYYY-MM-DD, or later")
 	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only show the number of messages")
 	c.Flags().BoolVar(&opts.yes, "yes", false, "do not ask")
 	return c

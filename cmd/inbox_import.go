@@ -62,23 +62,28 @@ may be able to read it.
 		Args: takes(0, "one FILE.csv, or - for standard input"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if opts.from == "" && (len(args) > 1 || len(opts.addresses) > 0 || opts.oauth != "") {
-				return usage(errors.New("several files, --address and --oauth are for --from; give one CSV file; it has the addresses and oauth:NAME in it"))
+				return usage(errors.New("several files, --address and --oauth are for --from; " +
+					"give one CSV file; it has the addresses and oauth:NAME in it"))
 			}
 			return a.inboxImport(c.Context(), args, opts)
 		},
 	}
 	flags := c.Flags()
 	flags.BoolVar(&opts.Update, "update", false, "change inboxes that exist with other settings")
-	flags.BoolVar(&opts.check, "check", false, "log in to each inbox that is new or changes, except where OAuth2 needs a person; if one fails, store nothing")
+	flags.BoolVar(&opts.check, "check", false,
+		"log in to each inbox that is new or changes, except where OAuth2 needs a person; if one fails, store nothing")
 	flags.StringVar((*string)(&opts.Start), "start", "",
-		"`WHERE` the cursors of new inboxes begin if the file says nothing: latest, now, all or since:YYYY-MM-DD (default latest; now with --from)")
+		"`WHERE` the cursors of new inboxes begin if the file says nothing: latest, now, all or since:YYYY-MM-DD "+
+			"(default latest; now with --from)")
 	flags.StringVar(&opts.from, "from", "", "the file is of another program: `fetchmailrc|getmailrc`")
 	values(c, "from", "fetchmailrc", "getmailrc")
 	values(c, "start", "latest", "now", "all", "since:")
 	flags.StringToStringVar(&opts.addresses, "address", nil,
-		"with --from: `USER=ADDR` names the address of a user; may be repeated; USER@HOST=ADDR if several servers have that user")
+		"with --from: `USER=ADDR` names the address of a user; may be repeated; "+
+			"USER@HOST=ADDR if several servers have that user")
 	flags.Lookup("address").DefValue = ""
-	flags.StringVar(&opts.oauth, "oauth", "", "with --from: the application `NAME` of the configuration, for accounts that log in with OAuth2")
+	flags.StringVar(&opts.oauth, "oauth", "",
+		"with --from: the application `NAME` of the configuration, for accounts that log in with OAuth2")
 	flags.BoolVar(&opts.dryRun, "dry-run", false, "only show the changes")
 	flags.BoolVar(&opts.yes, "yes", false, "do not ask")
 	return c
@@ -162,7 +167,8 @@ func (a *app) checkPlanned(ctx context.Context, s *services, plans []inbox.Plann
 		if err != nil || acct == nil || !acct.App.Personal() {
 			return false
 		}
-		_, _ = fmt.Fprintf(a.err, "note: %s: inbox %s is not tried, because a person has to log in; after the import: %s\n", p.Where, p.New.Address, acct.Login)
+		_, _ = fmt.Fprintf(a.err, "note: %s: inbox %s is not tried, because a person has to log in; "+
+			"after the import: %s\n", p.Where, p.New.Address, acct.Login)
 		return true
 	})
 	for _, p := range plans {

@@ -67,8 +67,8 @@ func (a *app) inboxTable(boxes []inbox.Inbox, logins map[int64]string) {
 		if g.Width > 0 {
 			lastError = "" // in whole below the table
 		}
-		g.Add(in.Address, yesNo(in.Active), in.Server(), strings.Join(in.Watched(), ", "), a.when(in.LastScannedAt), lastError,
-			strings.Join(in.Labels.Texts(), ", "))
+		g.Add(in.Address, yesNo(in.Active), in.Server(), strings.Join(in.Watched(), ", "),
+			a.when(in.LastScannedAt), lastError, strings.Join(in.Labels.Texts(), ", "))
 	}
 	a.show(g, noInbox)
 	for _, in := range boxes {

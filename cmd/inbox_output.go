@@ -21,7 +21,9 @@ func (a *app) inboxShowCommand() *cobra.Command {
 ` + exitHelp,
 		Args:              takes(1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,
-		RunE:              func(c *cobra.Command, args []string) error { return a.inboxShow(c.Context(), args[0], asJSON) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.inboxShow(c.Context(), args[0], asJSON)
+		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
@@ -75,7 +77,8 @@ func (a *app) showCheck(c pass.InboxCheck) {
 
 // folderCheck is what there is to say about the folder, in one line.
 func folderCheck(f pass.FolderCheck) string {
-	there := fmt.Sprintf("%s, UIDVALIDITY %d, UIDNEXT %d; ", text.Count(int(f.Messages), "message"), f.UIDValidity, f.UIDNext)
+	there := fmt.Sprintf("%s, UIDVALIDITY %d, UIDNEXT %d; ",
+		text.Count(int(f.Messages), "message"), f.UIDValidity, f.UIDNext)
 	above := fmt.Sprintf("UID %d with %s above it", f.Cursor, text.Count(f.Above, "message"))
 	switch {
 	case f.Error != "":
@@ -83,7 +86,8 @@ func folderCheck(f pass.FolderCheck) string {
 	case !f.Scanned:
 		return there + "never scanned, the cursor would start at " + above
 	case f.Changed != 0:
-		return there + fmt.Sprintf("UIDVALIDITY was %d at the last scan: the next run compares all messages with the registered ones", f.Changed)
+		return there + fmt.Sprintf("UIDVALIDITY was %d at the last scan: "+
+			"the next run compares all messages with the registered ones", f.Changed)
 	}
 	return there + "the cursor is at " + above
 }
@@ -113,7 +117,8 @@ func (a *app) showRewind(in inbox.Inbox, plans []pass.Rewind, asked bool) (moves
 func (a *app) rewound(in inbox.Inbox, p pass.Rewind) {
 	next := "All messages above it are registered already: the next run forwards none of them."
 	if p.Fresh > 0 {
-		next = fmt.Sprintf("The next run registers %s and forwards them by the current routes; to see how: postrider run --dry-run --inbox %s",
+		next = fmt.Sprintf("The next run registers %s and forwards them by the current routes; "+
+			"to see how: postrider run --dry-run --inbox %s",
 			text.Count(p.Fresh, "message"), text.Arg(in.Address))
 	}
 	a.tell("Done: the cursor of %s %s is at UID %d. %s\n", in.Address, text.Line(p.Folder.Name), p.To, next)

@@ -29,7 +29,9 @@ exits with 75: try again.
 ` + exitHelp,
 		Args:              takes(1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,
-		RunE:              func(c *cobra.Command, args []string) error { return a.inboxRemove(c.Context(), args[0], yes) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.inboxRemove(c.Context(), args[0], yes)
+		},
 	}
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return c
@@ -55,10 +57,12 @@ func (a *app) inboxRemove(ctx context.Context, address string, yes bool) error {
 			return s.queue.Remove(ctx, a.who(s.host()), in.ID)
 		})
 		if errors.Is(err, tasks.ErrSending) {
-			return &exitError{exitRetry, fmt.Errorf("a message of %s is being sent; the inbox is disabled now, and not removed: try again", in.Address)}
+			return &exitError{exitRetry, fmt.Errorf("a message of %s is being sent; "+
+				"the inbox is disabled now, and not removed: try again", in.Address)}
 		}
 		if err != nil && ctx.Err() != nil {
-			return fmt.Errorf("stopped: %s may be half removed, and is disabled then; `postrider inbox remove %s` continues", in.Address, text.Arg(in.Address))
+			return fmt.Errorf("stopped: %s may be half removed, and is disabled then; "+
+				"`postrider inbox remove %s` continues", in.Address, text.Arg(in.Address))
 		}
 		if err != nil {
 			return err
@@ -75,5 +79,6 @@ func tasksOf(stats tasks.Stats) string {
 		all += n
 	}
 	n := health.Count(health.Facts{Stats: stats})
-	return fmt.Sprintf("%s, %d of them unfinished, %d dead or uncertain", text.Count(all, "task"), n.Backlog, n.Dead+n.Uncertain)
+	return fmt.Sprintf("%s, %d of them unfinished, %d dead or uncertain",
+		text.Count(all, "task"), n.Backlog, n.Dead+n.Uncertain)
 }

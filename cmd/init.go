@@ -48,15 +48,23 @@ nothing is written and the exit code is 1.
 		RunE: func(c *cobra.Command, _ []string) error { return a.initialize(c.Context(), opts) },
 	}
 	flags := c.Flags()
-	flags.StringVar(&opts.output, "output", "", "write this `FILE` (default that of -c, else $POSTRIDER_CONFIG, ./postrider.yaml)")
-	flags.StringVar(&opts.first.Host, "smtp-host", "", "the `NAME` or NAME:PORT of the relay, which forwarded mail is handed to")
-	flags.IntVar(&opts.first.Port, "smtp-port", 0, "the port `N` of the relay (default 587 with starttls, 465 with tls, 25 with none)")
-	flags.StringVar(&opts.first.Security, "smtp-security", "", "how to encrypt the connection: `tls|starttls|none` (default tls on port 465, else starttls)")
+	flags.StringVar(&opts.output, "output", "",
+		"write this `FILE` (default that of -c, else $POSTRIDER_CONFIG, ./postrider.yaml)")
+	flags.StringVar(&opts.first.Host, "smtp-host", "",
+		"the `NAME` or NAME:PORT of the relay, which forwarded mail is handed to")
+	flags.IntVar(&opts.first.Port, "smtp-port", 0,
+		"the port `N` of the relay (default 587 with starttls, 465 with tls, 25 with none)")
+	flags.StringVar(&opts.first.Security, "smtp-security", "",
+		"how to encrypt the connection: `tls|starttls|none` (default tls on port 465, else starttls)")
 	values(c, "smtp-security", "tls", "starttls", "none")
-	flags.StringVar(&opts.first.Username, "smtp-username", "", "the `NAME` to log in with; none for a relay without a login")
-	flags.BoolVar(&opts.passwordStdin, "smtp-password-stdin", false, "read the password from standard input, without echo on a terminal")
-	flags.StringVar(&opts.passwordFrom, "smtp-password-from", "", "write only the place of the password: `env:NAME`, file:PATH, or \"command:PROGRAM ARGUMENT...\"")
-	flags.StringVar(&opts.first.From, "from", "", "the sender `ADDR` of forwarded mail, or \"Name <ADDR>\"; bounces go there")
+	flags.StringVar(&opts.first.Username, "smtp-username", "",
+		"the `NAME` to log in with; none for a relay without a login")
+	flags.BoolVar(&opts.passwordStdin, "smtp-password-stdin", false,
+		"read the password from standard input, without echo on a terminal")
+	flags.StringVar(&opts.passwordFrom, "smtp-password-from", "",
+		"write only the place of the password: `env:NAME`, file:PATH, or \"command:PROGRAM ARGUMENT...\"")
+	flags.StringVar(&opts.first.From, "from", "",
+		"the sender `ADDR` of forwarded mail, or \"Name <ADDR>\"; bounces go there")
 	flags.StringVar(&opts.first.To, "to", "", "the `ADDR` that gets all mail, until there are other routes")
 	flags.BoolVar(&opts.noCheck, "no-check", false, "do not test the relay")
 	flags.BoolVar(&opts.yes, "yes", false, "do not ask before the file is written")
@@ -105,7 +113,8 @@ func (a *app) initialize(ctx context.Context, opts initOptions) error {
 func vacant(path string) error {
 	dir := filepath.Dir(path)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return usage(fmt.Errorf("there is no directory %s for %s; create it, or name another file with --output", dir, filepath.Base(path)))
+		return usage(fmt.Errorf("there is no directory %s for %s; create it, or name another file with --output",
+			dir, filepath.Base(path)))
 	}
 	_, err := os.Lstat(path)
 	switch {
@@ -184,7 +193,8 @@ func (s *draft) tryRelay(ctx context.Context) error {
 func (s *draft) agree(yes bool, tested error) error {
 	switch {
 	case tested != nil && s.terminal() == nil:
-		return fmt.Errorf("%s was not written, because the relay failed its test: %w; correct the flags, or add --no-check", s.path, tested)
+		return fmt.Errorf("%s was not written, because the relay failed its test: %w; "+
+			"correct the flags, or add --no-check", s.path, tested)
 	case tested != nil:
 		return s.confirm(false, "The relay failed its test. Write "+s.path+" all the same?")
 	case s.terminal() == nil:

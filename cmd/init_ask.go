@@ -63,7 +63,8 @@ func (s *draft) settle(ctx context.Context, opts initOptions) error {
 func (s *draft) passwordFlags(opts initOptions) (err error) {
 	switch {
 	case opts.passwordStdin && opts.passwordFrom != "":
-		return usage(errors.New("the password can come from one place only; use --smtp-password-stdin or --smtp-password-from"))
+		return usage(errors.New("the password can come from one place only; " +
+			"use --smtp-password-stdin or --smtp-password-from"))
 	case s.first.Username == noLogin && (opts.passwordStdin || opts.passwordFrom != ""):
 		return usage(errors.New("with --smtp-username none there is no password; leave the other flag out"))
 	case opts.passwordFrom != "":
@@ -82,7 +83,10 @@ func (s *draft) missing(opts initOptions) error {
 	}{
 		{"--smtp-host NAME", s.first.Host == ""},
 		{"--smtp-username NAME", s.first.Username == "" && password},
-		{"--smtp-password-from env:NAME, file:PATH or command:PROGRAM (or --smtp-password-stdin)", s.first.Username != "" && !password},
+		{
+			"--smtp-password-from env:NAME, file:PATH or command:PROGRAM (or --smtp-password-stdin)",
+			s.first.Username != "" && !password,
+		},
 		{"--from ADDR", s.first.From == ""},
 		{"--to ADDR", s.first.To == ""},
 	} {
@@ -93,7 +97,8 @@ func (s *draft) missing(opts initOptions) error {
 	if len(flags) == 0 {
 		return nil
 	}
-	return usage(fmt.Errorf("there is no terminal to ask on, and these flags are missing: %s", strings.Join(flags, "; ")))
+	return usage(fmt.Errorf("there is no terminal to ask on, and these flags are missing: %s",
+		strings.Join(flags, "; ")))
 }
 
 // started is what is known, with something valid for the rest.
@@ -172,7 +177,8 @@ func (s *draft) askServer(ctx context.Context, without bool) error {
 	if err := s.askHost(ctx, from); err != nil || without || s.first.Username != "" {
 		return err
 	}
-	if err := s.ask(ctx, "Username at the relay, or "+noLogin, "smtp.username", from.Text, &s.first.Username); err != nil {
+	username := "Username at the relay, or " + noLogin
+	if err := s.ask(ctx, username, "smtp.username", from.Text, &s.first.Username); err != nil {
 		return err
 	}
 	if s.first.Username == noLogin {
@@ -193,7 +199,8 @@ func (s *draft) askHost(ctx context.Context, from address.Address) error {
 	}
 	relay := found.Preset.SMTP
 	s.tell("The relay of %s seems to be %s (%s).\n%s", from.Text, relay, found.Source, providerFacts(found.Preset))
-	if !slices.Contains(found.Preset.Logins, account.Password) && !slices.Contains(found.Preset.Logins, account.AppPassword) {
+	logins := found.Preset.Logins
+	if !slices.Contains(logins, account.Password) && !slices.Contains(logins, account.AppPassword) {
 		s.tell("init cannot set up OAuth2: see docs/providers.md.\n")
 	}
 	switch agreed, err := terminal.Confirm(s.in, s.err, "Use this relay?", true); {

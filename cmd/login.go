@@ -30,9 +30,13 @@ type loginOptions struct {
 
 // register adds the flags. may is what the account may do.
 func (o *loginOptions) register(c *cobra.Command, may string) {
-	c.Flags().BoolVar(&o.noBrowser, "no-browser", false, "the browser is on another host: paste the address at which it ends")
-	c.Flags().StringVar(&o.account, "account", "", "log in with the account `ADDR`, which may "+may+"; later logins expect it, too")
-	c.Flags().DurationVar(&o.timeout, "timeout", 0, "give up when there was no login within the duration `D`, such as 5m (default 10m with a browser, else when the code expires)")
+	c.Flags().BoolVar(&o.noBrowser, "no-browser", false,
+		"the browser is on another host: paste the address at which it ends")
+	c.Flags().StringVar(&o.account, "account", "",
+		"log in with the account `ADDR`, which may "+may+"; later logins expect it, too")
+	c.Flags().DurationVar(&o.timeout, "timeout", 0,
+		"give up when there was no login within the duration `D`, such as 5m "+
+			"(default 10m with a browser, else when the code expires)")
 }
 
 const sharedMailbox = "open this mailbox (a shared one)"
@@ -49,9 +53,10 @@ encrypted and renewed automatically.
 func (a *app) inboxLoginCommand() *cobra.Command {
 	var opts loginOptions
 	c := &cobra.Command{
-		Use:               "login ADDR [--no-browser]",
-		Short:             "Log in to an inbox with OAuth2",
-		Long:              "login logs in to an inbox that was added with --oauth, for the first time or\nagain." + loginHelp + exitHelp,
+		Use:   "login ADDR [--no-browser]",
+		Short: "Log in to an inbox with OAuth2",
+		Long: "login logs in to an inbox that was added with --oauth, for the first time or\nagain." +
+			loginHelp + exitHelp,
 		Args:              takes(1, "the ADDR of one inbox"),
 		ValidArgsFunction: a.addresses,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -74,7 +79,9 @@ func (a *app) inboxLogin(ctx context.Context, s *services, in inbox.Inbox, opts 
 		return err
 	}
 	if acct == nil {
-		return usage(fmt.Errorf("inbox %s logs in with a password; to use OAuth2: `postrider inbox set %s --oauth NAME`", in.Address, text.Arg(in.Address)))
+		return usage(fmt.Errorf("inbox %s logs in with a password; "+
+			"to use OAuth2: `postrider inbox set %s --oauth NAME`",
+			in.Address, text.Arg(in.Address)))
 	}
 	if err := a.logIn(ctx, s, *acct, namesOf(in), opts); err != nil {
 		return err
@@ -97,8 +104,8 @@ func (a *app) smtpLoginCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "login [--no-browser]",
 		Short: "Log in to the relay with OAuth2",
-		Long: "login logs in to the relay with OAuth2, for the first time or again. It needs\nsmtp.auth: oauth and smtp.oauth." +
-			loginHelp + exitHelp,
+		Long: "login logs in to the relay with OAuth2, for the first time or again. It needs\n" +
+			"smtp.auth: oauth and smtp.oauth." + loginHelp + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withNew(c.Context(), func(s *services) error {
@@ -123,7 +130,9 @@ func namesOf(in inbox.Inbox) []string { return []string{in.Username, in.Address}
 
 // firstLogin is the login of an inbox that is not stored yet, and what gives out its token. An
 // application that acts for itself has nothing to store with the inbox.
-func (a *app) firstLogin(ctx context.Context, s *services, draft inbox.Inbox, name string, opts loginOptions) (*oauth.Token, imapsrc.Token, error) {
+func (a *app) firstLogin(
+	ctx context.Context, s *services, draft inbox.Inbox, name string, opts loginOptions,
+) (*oauth.Token, imapsrc.Token, error) {
 	app, err := s.app(name)
 	if err != nil {
 		return nil, nil, err
@@ -149,7 +158,8 @@ func (s *services) storeLogin(ctx context.Context, in inbox.Inbox, login oauth.T
 		err = s.tokens.LoggedIn(context.WithoutCancel(ctx), *acct, login, by)
 	}
 	if err != nil {
-		return fmt.Errorf("inbox %s was added, but without its login: %w; log in again with `postrider inbox login %s`", in.Address, err, text.Arg(in.Address))
+		return fmt.Errorf("inbox %s was added, but without its login: %w; log in again with `postrider inbox login %s`",
+			in.Address, err, text.Arg(in.Address))
 	}
 	return nil
 }
@@ -166,10 +176,13 @@ func (a *app) logIn(ctx context.Context, s *services, acct tokens.Account, names
 }
 
 // askLogin has a person log in, and stores nothing.
-func (a *app) askLogin(ctx context.Context, acct tokens.Account, names []string, opts loginOptions) (oauth.Token, error) {
+func (a *app) askLogin(
+	ctx context.Context, acct tokens.Account, names []string, opts loginOptions,
+) (oauth.Token, error) {
 	var none oauth.Token
 	if !acct.App.Personal() {
-		return none, usage(fmt.Errorf("there is no login: oauth.%s gets its tokens by %s; to test it: postrider check", acct.App.Name, acct.App.Way()))
+		return none, usage(fmt.Errorf("there is no login: oauth.%s gets its tokens by %s; to test it: postrider check",
+			acct.App.Name, acct.App.Way()))
 	}
 	if opts.account != "" {
 		names = []string{opts.account}
@@ -183,7 +196,8 @@ func (a *app) askLogin(ctx context.Context, acct tokens.Account, names []string,
 	defer cancel()
 	grant, err := acct.App.Login(waiting, acct.Use, names[0], operator{a}, !opts.noBrowser)
 	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
-		return none, fmt.Errorf("there was no login as %s within %s; nothing was stored; log in again", acct.Name, opts.timeout)
+		return none, fmt.Errorf("there was no login as %s within %s; nothing was stored; log in again",
+			acct.Name, opts.timeout)
 	}
 	if err != nil && ctx.Err() != nil {
 		return none, fmt.Errorf("the login of %s was stopped; nothing was stored", acct.Name)
@@ -210,11 +224,13 @@ func (p operator) Enter(page, code string, until time.Time) {
 	if !until.IsZero() {
 		end = fmt.Sprintf(" (it is valid until %s)", until.Local().Format(time.TimeOnly))
 	}
-	_, _ = fmt.Fprintf(p.err, "Open this page on any device, and enter the code %s there%s:\n\n    %s\n\nWaiting for the login...\n", code, end, page)
+	_, _ = fmt.Fprintf(p.err, "Open this page on any device, and enter the code %s there%s:\n\n    %s\n\n"+
+		"Waiting for the login...\n", code, end, page)
 }
 
 func (p operator) Visit(page string) {
-	_, _ = fmt.Fprintf(p.err, "Log in with the browser on this host, at this page. (Without one: Ctrl-C, and again with --no-browser.)\n\n    %s\n\nWaiting for the login...\n", page)
+	_, _ = fmt.Fprintf(p.err, "Log in with the browser on this host, at this page. "+
+		"(Without one: Ctrl-C, and again with --no-browser.)\n\n    %s\n\nWaiting for the login...\n", page)
 	if !terminal.Is(p.err) {
 		return
 	}
@@ -233,7 +249,8 @@ func (p operator) Visit(page string) {
 }
 
 func (p operator) Paste(ctx context.Context, page string) (string, error) {
-	_, _ = fmt.Fprintf(p.err, "Open this page in any browser, and log in:\n\n    %s\n\nThe browser ends at an address that begins with http://localhost or\n"+
+	_, _ = fmt.Fprintf(p.err, "Open this page in any browser, and log in:\n\n    %s\n\n"+
+		"The browser ends at an address that begins with http://localhost or\n"+
 		"http://127.0.0.1, and shows an error there. Paste that address here:\n> ", page)
 	type line struct {
 		text string

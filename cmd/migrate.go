@@ -25,7 +25,8 @@ with an empty registry.
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.migrate(c.Context(), status) },
 	}
-	c.Flags().BoolVar(&status, "status", false, "only print the version of the schema and the version needed; exit 1 if they differ")
+	c.Flags().BoolVar(&status, "status", false,
+		"only print the version of the schema and the version needed; exit 1 if they differ")
 	return c
 }
 

@@ -60,7 +60,8 @@ func beyond(ctx, signalled context.Context) (context.Context, context.CancelFunc
 
 func (s *services) keepQuota(ctx context.Context) {
 	if err := s.quota.Flush(context.WithoutCancel(ctx)); err != nil {
-		s.log.Warn("could not record how much of smtp.limits was used; recipients count for longer than they should", "error", err)
+		s.log.Warn("could not record how much of smtp.limits was used; recipients count for longer than they should",
+			"error", err)
 	}
 }
 

@@ -23,14 +23,19 @@ type passwordFlags struct {
 	oauth string
 }
 
-const passwordWays = "--password-stdin, --password-file FILE, --password-from env:NAME, file:PATH or command:PROGRAM, or --oauth NAME"
+const passwordWays = "--password-stdin, --password-file FILE, " +
+	"--password-from env:NAME, file:PATH or command:PROGRAM, or --oauth NAME"
 
 func (f *passwordFlags) register(c *cobra.Command) {
 	flags := c.Flags()
-	flags.BoolVar(&f.stdin, "password-stdin", false, "read the password from standard input, without echo on a terminal; it is stored encrypted")
+	flags.BoolVar(&f.stdin, "password-stdin", false,
+		"read the password from standard input, without echo on a terminal; it is stored encrypted")
 	flags.StringVar(&f.file, "password-file", "", "read the password from this `FILE` now; it is stored encrypted")
-	flags.StringVar(&f.oauth, "oauth", "", "log in with OAuth2 in place of a password, with the application `NAME` of the configuration")
-	flags.StringVar(&f.from, "password-from", "", "store only the place of the password, and ask there at every login: `env:NAME`, file:PATH, or \"command:PROGRAM ARGUMENT...\"")
+	flags.StringVar(&f.oauth, "oauth", "",
+		"log in with OAuth2 in place of a password, with the application `NAME` of the configuration")
+	flags.StringVar(&f.from, "password-from", "",
+		"store only the place of the password, and ask there at every login: "+
+			"`env:NAME`, file:PATH, or \"command:PROGRAM ARGUMENT...\"")
 }
 
 // get is the password to store, or its place; empty without any of the flags.
@@ -59,7 +64,8 @@ func (f *passwordFlags) get(a *app, address string) (string, error) {
 		err = usage(errors.New("the password is empty; nothing was changed"))
 	}
 	if err == nil && secret.IsRef(password) {
-		err = usage(errors.New("the password begins with env:, file:, command: or oauth:, which is the place of a password; use --password-from or --oauth for that"))
+		err = usage(errors.New("the password begins with env:, file:, command: or oauth:, " +
+			"which is the place of a password; use --password-from or --oauth for that"))
 	}
 	return password, err
 }
@@ -81,7 +87,9 @@ func reference(flag, from string) (string, error) {
 		}
 		return from, nil
 	}
-	return "", usage(fmt.Errorf("%s takes env:NAME, file:PATH or command:PROGRAM; a password itself goes through %s-stdin", flag, strings.TrimSuffix(flag, "-from")))
+	return "", usage(fmt.Errorf("%s takes env:NAME, file:PATH or command:PROGRAM; "+
+		"a password itself goes through %s-stdin",
+		flag, strings.TrimSuffix(flag, "-from")))
 }
 
 // newPassword is the password of an inbox that has none yet.
@@ -91,7 +99,8 @@ func (a *app) newPassword(f *passwordFlags, address string) (string, error) {
 		return password, err
 	}
 	if a.terminal() == nil {
-		return "", usage(fmt.Errorf("there is no password for inbox %s, and no terminal to ask on; give it with %s", address, passwordWays))
+		return "", usage(fmt.Errorf("there is no password for inbox %s, and no terminal to ask on; give it with %s",
+			address, passwordWays))
 	}
 	return (&passwordFlags{stdin: true}).get(a, address)
 }

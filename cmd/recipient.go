@@ -101,7 +101,8 @@ func (a *app) recipientResume(ctx context.Context, addresses []string) error {
 				return err
 			}
 			if !was {
-				unknown = append(unknown, fmt.Errorf("%s is not suspended; `postrider recipient list` shows who is", addr))
+				unknown = append(unknown,
+					fmt.Errorf("%s is not suspended; `postrider recipient list` shows who is", addr))
 				continue
 			}
 			s.log.Info("a recipient was resumed", "recipient", addr)

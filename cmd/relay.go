@@ -32,12 +32,14 @@ func (s *services) relay() (*forward.Relay, error) {
 	}
 	cfg := forward.Config{
 		Host: c.SMTP.Host, Port: c.SMTP.Port, Security: c.SMTP.Security,
-		Username: c.SMTP.Username, Password: string(c.SMTP.Password), Auth: c.SMTP.Auth, Token: s.relayToken(), AllowPlaintext: c.SMTP.AllowPlaintext,
+		Username: c.SMTP.Username, Password: string(c.SMTP.Password), AllowPlaintext: c.SMTP.AllowPlaintext,
+		Auth: c.SMTP.Auth, Token: s.relayToken(),
 		Connections: c.SMTP.Connections, PerConnection: orNone(c.SMTP.Limits.PerConnection), Quota: s.quota,
 		NoPipelining: !c.SMTP.Pipelining, LocalName: c.SMTP.LocalName, Proxy: string(c.SMTP.Proxy),
-		Fingerprint: certs.Fingerprint(c.SMTP.TLSFingerprint), ClientCert: identity, Certificate: s.certificateOf(ofRelay),
-		EnvelopeFrom: c.Forward.EnvelopeFrom, Confirm: c.Bounces.Confirm, SRS: senders, From: c.Forward.From, RootCAs: roots, Logger: s.log,
-		Timeouts: forward.Timeouts{Command: s.patience},
+		Fingerprint: certs.Fingerprint(c.SMTP.TLSFingerprint), ClientCert: identity,
+		Certificate: s.certificateOf(ofRelay), RootCAs: roots,
+		EnvelopeFrom: c.Forward.EnvelopeFrom, Confirm: c.Bounces.Confirm, SRS: senders, From: c.Forward.From,
+		Logger: s.log, Timeouts: forward.Timeouts{Command: s.patience},
 	}
 	if signs != nil { // a nil *bounce.Signer would be a Signer that is not nil
 		cfg.Signer = signs
@@ -50,5 +52,7 @@ func (s *services) relay() (*forward.Relay, error) {
 }
 
 func rewriter(cfg *config.Config) (*srs.Rewriter, error) {
-	return srs.New(srs.Config{Domain: cfg.SRS.Domain, Secrets: cfg.SRS.Secrets(), MaxAge: cfg.SRS.MaxAge, Now: time.Now})
+	return srs.New(srs.Config{
+		Domain: cfg.SRS.Domain, Secrets: cfg.SRS.Secrets(), MaxAge: cfg.SRS.MaxAge, Now: time.Now,
+	})
 }

@@ -151,10 +151,15 @@ See results:   postrider status; postrider task list; postrider audit
 		" for more information about a command.", " for more.",
 		"{{if .HasAvailableSubCommands}}\n  {{.CommandPath}} [command]{{end}}", "").Replace(root.UsageTemplate()))
 	flags := root.PersistentFlags()
-	flags.StringVarP(&a.config, "config", "c", "", "configuration `FILE` (default $POSTRIDER_CONFIG, ./postrider.yaml, /etc/postrider/postrider.yaml)")
-	flags.StringVar(&a.logFormat, "log-format", "", "log to standard error as `text|json` (default text; sentences on a terminal)")
-	flags.StringVar(&a.color, "color", colorAuto, "colour states: `auto|always|never`; auto is on a terminal, unless NO_COLOR is set")
-	flags.CountVarP(&a.verbose, "verbose", "v", "log each login, folder and message; -vv: connections, too; -vvv: IMAP and SMTP, without secrets and mail``") // it takes no value
+	flags.StringVarP(&a.config, "config", "c", "",
+		"configuration `FILE` (default $POSTRIDER_CONFIG, ./postrider.yaml, /etc/postrider/postrider.yaml)")
+	flags.StringVar(&a.logFormat, "log-format", "",
+		"log to standard error as `text|json` (default text; sentences on a terminal)")
+	flags.StringVar(&a.color, "color", colorAuto,
+		"colour states: `auto|always|never`; auto is on a terminal, unless NO_COLOR is set")
+	flags.CountVarP(&a.verbose, "verbose", "v",
+		"log each login, folder and message; -vv: connections, too; -vvv: IMAP and SMTP, "+
+			"without secrets and mail``") // it takes no value
 	values(root, "color", colorAuto, colorAlways, colorNever)
 	values(root, "log-format", "text", "json")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -193,8 +198,9 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, &e):
 		return e.code
-	case errors.As(err, new(*config.Errors)), errors.As(err, new(*db.DSNError)), errors.As(err, new(*contacts.InvalidError)),
-		errors.As(err, new(*inbox.InvalidError)), errors.As(err, new(*inbox.NotFoundError)), errors.As(err, new(*inbox.ExistsError)):
+	case errors.As(err, new(*config.Errors)), errors.As(err, new(*db.DSNError)),
+		errors.As(err, new(*contacts.InvalidError)), errors.As(err, new(*inbox.InvalidError)),
+		errors.As(err, new(*inbox.NotFoundError)), errors.As(err, new(*inbox.ExistsError)):
 		return exitUsage
 	}
 	return exitFailed

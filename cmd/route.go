@@ -62,7 +62,8 @@ character. No other command shows texts of a message.
 		Args: func(c *cobra.Command, args []string) error {
 			switch given := c.Flags().Changed("task"); {
 			case given && len(args) > 0:
-				return usage(fmt.Errorf("--task takes the place of the file, but there is %q, too; give one of them", args[0]))
+				return usage(fmt.Errorf("--task takes the place of the file, but there is %q, too; give one of them",
+					args[0]))
 			case given:
 				return nil
 			}
@@ -81,7 +82,8 @@ character. No other command shows texts of a message.
 	c.Flags().StringVar(&opts.at, "at", "", "as if it were registered at `TIME`, such as 2026-03-07T11:00:00Z")
 	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object")
 	c.Flags().BoolVar(&opts.showMessage, "show-message", false, "print the message that would go out")
-	c.Flags().BoolVar(&opts.noDNS, "no-dns", false, "ask no DNS server: mode auto and arc act as if the DNS had not answered")
+	c.Flags().BoolVar(&opts.noDNS, "no-dns", false,
+		"ask no DNS server: mode auto and arc act as if the DNS had not answered")
 	complete(c, "inbox", a.addresses)
 	complete(c, "folder", a.completeFolders)
 	complete(c, "task", a.taskIDs())
@@ -98,7 +100,8 @@ func (o *routeOptions) check(c *cobra.Command) error {
 	case changed("task") && (changed("inbox") || changed("folder")):
 		return usage(errors.New("--task knows the inbox and the folder; leave out --inbox and --folder"))
 	case changed("task") && o.task < 1:
-		return usage(fmt.Errorf("%d is not the ID of a task; `postrider task list` shows them in its first column", o.task))
+		return usage(fmt.Errorf("%d is not the ID of a task; `postrider task list` shows them in its first column",
+			o.task))
 	}
 	if o.inbox != "" {
 		if _, err := address.Parse(o.inbox); err != nil {
@@ -116,7 +119,8 @@ func (o *routeOptions) registered(otherwise time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, o.at)
 	if err != nil {
-		return at, usage(fmt.Errorf("--at %q is not a time; write it with its time zone, such as 2026-03-07T11:00:00Z or 2026-03-07T12:00:00+01:00", o.at))
+		return at, usage(fmt.Errorf("--at %q is not a time; write it with its time zone, "+
+			"such as 2026-03-07T11:00:00Z or 2026-03-07T12:00:00+01:00", o.at))
 	}
 	return at, nil
 }
@@ -224,7 +228,9 @@ func (l *lastOctet) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (a *app) try(ctx context.Context, cfg *config.Config, table *route.Table, s pass.Specimen, opts routeOptions) (pass.Trial, error) {
+func (a *app) try(
+	ctx context.Context, cfg *config.Config, table *route.Table, s pass.Specimen, opts routeOptions,
+) (pass.Trial, error) {
 	log, err := a.logger()
 	if err != nil {
 		return pass.Trial{}, err
@@ -235,7 +241,8 @@ func (a *app) try(ctx context.Context, cfg *config.Config, table *route.Table, s
 	}
 	defer func() { _ = relay.Close() }()
 	trial, err := pass.Tester{
-		Routes: table, Relay: relay, Style: style(cfg), Hold: cfg.Forward.Uncertain == route.Hold, Notices: notices(cfg),
+		Routes: table, Relay: relay, Style: style(cfg),
+		Hold: cfg.Forward.Uncertain == route.Hold, Notices: notices(cfg),
 		MaxSize: int64(cfg.Forward.MaxSize), MaxReceived: cfg.Forward.MaxReceived,
 		Composer: func() (*forward.Composer, error) { return composer(cfg, opts.resolver(cfg)) },
 	}.Try(ctx, s)
@@ -272,7 +279,8 @@ func (a *app) fromFile(name string, opts routeOptions) (pass.Specimen, error) {
 		err = errors.New("the message is empty")
 	}
 	if err != nil {
-		return pass.Specimen{}, errors.Join(usage(fmt.Errorf("read a message from %s: %w", shownFile(name), err)), spool.Close())
+		err = usage(fmt.Errorf("read a message from %s: %w", shownFile(name), err))
+		return pass.Specimen{}, errors.Join(err, spool.Close())
 	}
 	m, err := message.Parse(spool)
 	if err != nil {

@@ -66,7 +66,9 @@ func trialSummary(t pass.Trial) []string {
 			"priority", string(t.Priority), "uncertain", string(t.Uncertain), "mode", t.Mode, "because", t.ModeReason)
 	}
 	if len(t.Settled) > 0 {
-		out = append(out, "note", fmt.Sprintf("task %d is already decided and keeps its recipients: %s", t.Task, strings.Join(t.Settled, ", ")))
+		settled := strings.Join(t.Settled, ", ")
+		out = append(out, "note",
+			fmt.Sprintf("task %d is already decided and keeps its recipients: %s", t.Task, settled))
 	}
 	return out
 }

@@ -55,7 +55,8 @@ Exit codes:
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.routeReplay(c.Context(), opts) },
 	}
-	c.Flags().StringVar(&opts.since, "since", "30d", "messages registered since `WHEN`: 30d or 36h ago, or a day such as 2026-11-20")
+	c.Flags().StringVar(&opts.since, "since", "30d",
+		"messages registered since `WHEN`: 30d or 36h ago, or a day such as 2026-11-20")
 	c.Flags().StringVar(&opts.inbox, "inbox", "", "only messages of the inbox `ADDR`")
 	c.Flags().StringVar(&opts.route, "route", "", "only messages that the route `NAME` decided, or helped to decide")
 	c.Flags().IntVar(&opts.limit, "limit", tableLimit, "a table of at most `N` messages")
@@ -74,13 +75,16 @@ func (a *app) routeReplay(ctx context.Context, opts replayOptions) error {
 		return usage(errors.New("--limit is negative"))
 	}
 	choose := func(ctx context.Context, s *services) ([]inbox.Inbox, error) { return toReplay(ctx, s, opts) }
-	return a.compare(ctx, opts.json, choose, func(ctx context.Context, _ *services, p *pass.Pass, boxes []inbox.Inbox) (clean bool) {
+	replay := func(ctx context.Context, _ *services, p *pass.Pass, boxes []inbox.Inbox) (clean bool) {
 		out := &replayOutput{app: a, opts: opts, lines: bufio.NewWriter(a.out), whys: map[string]int{}}
-		report := p.Replay(ctx, boxes, pass.ReplayOptions{Within: within, Route: opts.route, Named: opts.inbox != "", Each: out.add})
+		report := p.Replay(ctx, boxes, pass.ReplayOptions{
+			Within: within, Route: opts.route, Named: opts.inbox != "", Each: out.add,
+		})
 		a.bar.Close()
 		out.finish(report)
 		return report.Whole()
-	})
+	}
+	return a.compare(ctx, opts.json, choose, replay)
 }
 
 // toReplay are all inboxes, disabled ones too, or the one that was named.
@@ -152,13 +156,15 @@ func (o *replayOutput) sum(r pass.ReplayReport) {
 	if _, err := time.Parse(time.DateOnly, o.opts.since); err == nil {
 		of = "registered since " + o.opts.since
 	}
-	o.print("%s %s: %d would go elsewhere, %d unchanged.\n", text.Count(n.Messages, "message"), of, n.Elsewhere, n.Unchanged)
+	messages := text.Count(n.Messages, "message")
+	o.print("%s %s: %d would go elsewhere, %d unchanged.\n", messages, of, n.Elsewhere, n.Unchanged)
 	for _, line := range []struct {
 		n    int
 		what string
 	}{
 		{n.Waiting, "Not decided yet: %d; the next run decides, by the current routes.\n"},
-		{n.NotByRoute, "Not decided by a route: %d duplicates, loops, reports of the bounce inbox, messages that are too large or gone, or that an operator skipped.\n"},
+		{n.NotByRoute, "Not decided by a route: %d duplicates, loops, reports of the bounce inbox, " +
+			"messages that are too large or gone, or that an operator skipped.\n"},
 	} {
 		if line.n > 0 {
 			o.print(line.what, line.n)
@@ -168,7 +174,8 @@ func (o *replayOutput) sum(r pass.ReplayReport) {
 		o.print("%d not compared: %s\n", o.whys[why], text.Line(why))
 	}
 	if n.Purged > 0 {
-		o.print("Purged, and not among these: at most %s of that time, by whatever route.\n", text.Count(n.Purged, "message"))
+		o.print("Purged, and not among these: at most %s of that time, by whatever route.\n",
+			text.Count(n.Purged, "message"))
 	}
 	if r.Interrupted {
 		o.print("Stopped before everything was compared.\n")

@@ -57,7 +57,8 @@ no message is lost, but one that is being sent may arrive twice.
 	a.chooseInboxes(c, &opts.chosen)
 	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "register nothing, send nothing, print what would happen")
 	c.Flags().BoolVar(&opts.json, "json", false, "print the report as one JSON object")
-	c.Flags().BoolVarP(&opts.quiet, "quiet", "q", false, "print nothing about inboxes, the relay and messages; metrics and notices have it")
+	c.Flags().BoolVarP(&opts.quiet, "quiet", "q", false,
+		"print nothing about inboxes, the relay and messages; metrics and notices have it")
 	c.Flags().DurationVar(&opts.timeout, "timeout", 0, "end cleanly after the duration `D`, such as 10m")
 	return c
 }
@@ -157,7 +158,9 @@ func (a *app) wholePass(ctx, signalled context.Context, s *services, p *pass.Pas
 }
 
 // preview is a dry run.
-func (a *app) preview(ctx context.Context, s *services, p *pass.Pass, boxes []inbox.Inbox, opts runOptions, watch *observer) (passReport, error) {
+func (a *app) preview(
+	ctx context.Context, s *services, p *pass.Pass, boxes []inbox.Inbox, opts runOptions, watch *observer,
+) (passReport, error) {
 	var err error
 	if watch.then, err = a.thenDeleted(ctx, s); err != nil {
 		return passReport{}, err
@@ -251,7 +254,8 @@ func (a *app) reportTable(r pass.Report) {
 		a.tell("Nothing new and nothing due.\n")
 		return
 	}
-	g := a.table("inbox", "registered", "forwarded", "no match", "skipped", "retry", "dead", "uncertain", "waiting", "backlog", "note")
+	g := a.table("inbox", "registered", "forwarded", "no match", "skipped", "retry", "dead", "uncertain",
+		"waiting", "backlog", "note")
 	for _, in := range r.Inboxes {
 		if in.Plain() {
 			continue
@@ -264,7 +268,8 @@ func (a *app) reportTable(r pass.Report) {
 			note = "failed, see above" // the log has the whole error
 		}
 		c := in.Counters
-		g.Add(in.Email, c.Registered, c.Forwarded, c.SkippedNoMatch, c.Skipped, c.Retry, c.Dead, c.Uncertain, c.Waiting, c.Backlog, note)
+		g.Add(in.Email, c.Registered, c.Forwarded, c.SkippedNoMatch, c.Skipped, c.Retry, c.Dead, c.Uncertain,
+			c.Waiting, c.Backlog, note)
 	}
 	if g.Len() > 0 {
 		a.printed(g.Print(a.out))

@@ -147,7 +147,8 @@ func (a *app) openPage(ctx context.Context, cfg *config.Config, listen string) (
 // openAccess reads the files of the section web. key signs sessions.
 func openAccess(cfg *config.Config, listen string, key []byte, log *slog.Logger) (*web.Access, error) {
 	return web.Open(web.Settings{
-		Listen: listen, UsersFile: cfg.Web.Users, Operators: cfg.Web.Operators, CertFile: cfg.Web.TLS.Cert, KeyFile: cfg.Web.TLS.Key,
+		Listen: listen, UsersFile: cfg.Web.Users, Operators: cfg.Web.Operators,
+		CertFile: cfg.Web.TLS.Cert, KeyFile: cfg.Web.TLS.Key,
 		ProxyFrom: cfg.Web.Proxy.Networks(), ProxyHeader: cfg.Web.Proxy.UserHeader, Key: key, Now: time.Now, Log: log,
 	})
 }

@@ -71,7 +71,8 @@ func decoded(d srs.Decoded, secrets int) string {
 	switch {
 	case d.Made.IsZero(): // only the server there knows
 	case d.Expired:
-		line("made", "%s, EXPIRED: it was valid until %s (srs.max_age)", d.Made.Format(time.DateOnly), d.Until.Format(time.DateOnly))
+		line("made", "%s, EXPIRED: it was valid until %s (srs.max_age)",
+			d.Made.Format(time.DateOnly), d.Until.Format(time.DateOnly))
 	default:
 		line("made", "%s, valid until %s", d.Made.Format(time.DateOnly), d.Until.Format(time.DateOnly))
 	}

@@ -119,15 +119,16 @@ func (a *app) needOperator(boxes []status.Inbox) {
 	}
 	a.whatToDo(all)
 	if bounced > 0 {
-		a.print("%s bounced after the relay had accepted them: `postrider task list --bounced`, then `postrider task retry --bounced`\n",
+		a.print("%s bounced after the relay had accepted them: "+
+			"`postrider task list --bounced`, then `postrider task retry --bounced`\n",
 			text.Count(bounced, "message"))
 	}
 }
 
 func (s *services) status() status.Sources {
 	return status.Sources{
-		Inboxes: s.inboxes, Queue: s.queue, Quota: s.quota, Alerts: s.cfg.Alerts, Log: s.log, Notices: s.waitingNotices, Logins: s.logins,
-		Measures: s.measured, Events: s.standings,
+		Inboxes: s.inboxes, Queue: s.queue, Quota: s.quota, Alerts: s.cfg.Alerts, Log: s.log,
+		Notices: s.waitingNotices, Logins: s.logins, Measures: s.measured, Events: s.standings,
 	}
 }
 
@@ -140,13 +141,15 @@ func (s *services) alertsAfter(ctx context.Context, chosen inbox.Selection) ([]h
 	sources.Only = chosen
 	alerts, err := sources.Check(ctx)
 	if err != nil {
-		err = &exitError{exitRetry, fmt.Errorf("the pass is over, but the alerts could not be checked; see `postrider status`: %w", err)}
+		err = fmt.Errorf("the pass is over, but the alerts could not be checked; see `postrider status`: %w", err)
+		err = &exitError{exitRetry, err}
 	}
 	return alerts, err
 }
 
 func (a *app) statusTable(boxes []status.Inbox) *terminal.Table {
-	g := a.painted(a.table("inbox", "active", "backlog", "messages", "last day", "oldest", "last scan"), "messages", paintStates)
+	g := a.table("inbox", "active", "backlog", "messages", "last day", "oldest", "last scan")
+	g = a.painted(g, "messages", paintStates)
 	for _, b := range boxes {
 		backlog, oldest, scan := strconv.Itoa(b.Backlog), a.whenKnown(b.OldestWaitingAt), a.when(b.LastScannedAt)
 		if b.Due > 0 {

@@ -66,7 +66,8 @@ only these.
 	c.Flags().StringVar(&opts.to, "to", "", "only messages to a recipient with `TEXT` in its address")
 	c.Flags().StringVar(&opts.subject, "subject", "", "only messages with `TEXT` in the subject")
 	c.Flags().StringVar(&opts.messageID, "message-id", "", "only messages with `TEXT` in the Message-ID")
-	c.Flags().StringVar(&opts.since, "since", "", "only tasks registered since `WHEN`: 2d or 36h ago, or a day such as 2026-11-20")
+	c.Flags().StringVar(&opts.since, "since", "",
+		"only tasks registered since `WHEN`: 2d or 36h ago, or a day such as 2026-11-20")
 	c.Flags().IntVar(&opts.limit, "limit", 0, "at most the newest `N`; 0 is as without it")
 	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object a line")
 	return c
@@ -185,7 +186,8 @@ func (a *app) taskDetails(ctx context.Context, s *services, t tasks.Task, events
 }
 
 func noTask(id int64) error {
-	return fmt.Errorf("there is no task %d; it may have been purged, or removed with its inbox (`postrider task list` shows the existing ones)", id)
+	return fmt.Errorf("there is no task %d; it may have been purged, or removed with its inbox "+
+		"(`postrider task list` shows the existing ones)", id)
 }
 
 // parseIDs reads the IDs of tasks or events, each once. The command list shows them.
@@ -194,7 +196,8 @@ func parseIDs(args []string, what, list string) ([]int64, error) {
 	for _, arg := range args {
 		id, err := strconv.ParseInt(arg, 10, 64)
 		if err != nil || id < 1 {
-			return nil, usage(fmt.Errorf("%q is not the ID of %s; `%s` shows them in its first column", arg, what, list))
+			return nil, usage(fmt.Errorf("%q is not the ID of %s; `%s` shows them in its first column",
+				arg, what, list))
 		}
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
@@ -241,7 +244,8 @@ func (f *taskFilter) register(a *app, c *cobra.Command, states []tasks.Status, a
 
 // registerBounced adds the flag --bounced.
 func (f *taskFilter) registerBounced(c *cobra.Command) {
-	c.Flags().BoolVar(&f.bounced, "bounced", false, "only tasks that the relay accepted and that bounced for a recipient")
+	c.Flags().BoolVar(&f.bounced, "bounced", false,
+		"only tasks that the relay accepted and that bounced for a recipient")
 }
 
 // any reports whether one of the flags was given.
@@ -283,7 +287,10 @@ func (s *services) knownRoute(ctx context.Context, name string) error {
 	known := s.routeNames()
 	found := slices.Contains(known, name)
 	if !found && name != "" {
-		err := s.queue.List(ctx, tasks.Filter{Route: name, Limit: 1}, func(tasks.Task) error { found = true; return nil })
+		err := s.queue.List(ctx, tasks.Filter{Route: name, Limit: 1}, func(tasks.Task) error {
+			found = true
+			return nil
+		})
 		if err != nil {
 			return err
 		}
@@ -295,7 +302,8 @@ func (s *services) knownRoute(ctx context.Context, name string) error {
 	for i, k := range known {
 		quoted[i] = strconv.Quote(k)
 	}
-	return usage(fmt.Errorf("there is no route %q, and no task that names it; the routes are %s%s", name, strings.Join(quoted, ", "), text.DidYouMean(name, known)))
+	return usage(fmt.Errorf("there is no route %q, and no task that names it; the routes are %s%s",
+		name, strings.Join(quoted, ", "), text.DidYouMean(name, known)))
 }
 
 func (s *services) routeNames() []string {

@@ -47,8 +47,8 @@ func skip() change {
 
 func delivered() change {
 	return change{
-		Command: tasks.DeliveredCommand(),
-		ask:     "Mark as delivered", done: arrived("counts", "continues"), would: arrived("would count", "would continue"),
+		Command: tasks.DeliveredCommand(), ask: "Mark as delivered",
+		done: arrived("counts", "continues"), would: arrived("would count", "would continue"),
 	}
 }
 
@@ -108,12 +108,14 @@ func (a *app) taskResolveCommand() *cobra.Command {
 	c := a.changeCommand("resolve", "Decide about uncertain tasks: delivered, or send again",
 		"Say what became of the messages: --delivered, or --retry. Only uncertain tasks\nare changed.", &how)
 	var arrived, again bool
-	c.Flags().BoolVar(&arrived, "delivered", false, "the message arrived: the tasks count as forwarded, or continue with recipients that it has not reached")
+	c.Flags().BoolVar(&arrived, "delivered", false,
+		"the message arrived: the tasks count as forwarded, or continue with recipients that it has not reached")
 	c.Flags().BoolVar(&again, "retry", false, "the message did not arrive: the next run sends it again")
 	c.Use += " --delivered | --retry"
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if arrived == again {
-			return usage(errors.New("say what became of the message: --delivered (it arrived) or --retry (send it again)"))
+			return usage(errors.New("say what became of the message: " +
+				"--delivered (it arrived) or --retry (send it again)"))
 		}
 		if again {
 			how = notDelivered()
@@ -156,11 +158,14 @@ func (a *app) changeCommand(name, short, long string, how *change) *cobra.Comman
 	if len(how.Bounced) > 0 {
 		opts.registerBounced(c)
 	}
-	completed := slices.DeleteFunc(slices.Clone(how.From), func(s tasks.Status) bool { return slices.Contains(how.OnlyBounced, s) })
+	completed := slices.DeleteFunc(slices.Clone(how.From), func(s tasks.Status) bool {
+		return slices.Contains(how.OnlyBounced, s)
+	})
 	c.ValidArgsFunction = a.taskIDs(completed...)
 	c.Flags().BoolVar(&opts.yes, "yes", false, "do not ask")
 	c.Flags().BoolVar(&opts.dryRun, "dry-run", false, "only show what would be changed")
-	c.Flags().BoolVar(&opts.json, "json", false, "print one JSON object: how many were changed, and which were not and why")
+	c.Flags().BoolVar(&opts.json, "json", false,
+		"print one JSON object: how many were changed, and which were not and why")
 	return c
 }
 
@@ -195,9 +200,11 @@ func (a *app) changeTasks(c *cobra.Command, args []string, how change, opts chan
 func (o *changeOptions) forChange(c *cobra.Command, args []string, how change) (tasks.Filter, error) {
 	switch {
 	case len(args) > 0 && o.any():
-		return tasks.Filter{}, usage(errors.New("there are IDs and filters; give either, so that it is clear which tasks are meant"))
+		return tasks.Filter{}, usage(errors.New("there are IDs and filters; give either, " +
+			"so that it is clear which tasks are meant"))
 	case len(args) == 0 && !o.any():
-		return tasks.Filter{}, usage(fmt.Errorf("`%s` needs the ID of a task, or several, or a filter such as --status %s or --older-than 30d; see `%[1]s --help`",
+		return tasks.Filter{}, usage(fmt.Errorf("`%s` needs the ID of a task, or several, "+
+			"or a filter such as --status %s or --older-than 30d; see `%[1]s --help`",
 			c.CommandPath(), how.Meant[len(how.Meant)-1]))
 	}
 	filter, err := o.parse()
@@ -220,7 +227,10 @@ type job struct {
 }
 
 func (a *app) job(queue tasks.Changer, how change, opts changeOptions) *job {
-	j := &job{Job: tasks.Job{Queue: queue, Command: how.Command, DryRun: opts.dryRun}, app: a, how: how, json: opts.json, yes: opts.yes}
+	j := &job{
+		Job: tasks.Job{Queue: queue, Command: how.Command, DryRun: opts.dryRun},
+		app: a, how: how, json: opts.json, yes: opts.yes,
+	}
 	j.Each = j.line
 	return j
 }
@@ -250,7 +260,8 @@ func (j *job) run(ctx context.Context) error {
 	if r.Left > 0 {
 		return &exitError{
 			exitCode(end),
-			fmt.Errorf("stopped: %d of %d tasks were changed, %d were not reached and are unchanged", r.Changed, len(j.IDs), r.Left),
+			fmt.Errorf("stopped: %d of %d tasks were changed, %d were not reached and are unchanged",
+				r.Changed, len(j.IDs), r.Left),
 		}
 	}
 	return end
@@ -265,7 +276,8 @@ func (j *job) line(t tasks.Task, why string) error {
 	case why != "":
 		what = "not changed, " + text.Line(why)
 	case j.DryRun:
-		what = fmt.Sprintf("%s (%s, %s, %q)", j.how.would(t), t.Status, t.Inbox, text.Cut(text.Line(t.Identity.Subject), 60))
+		subject := text.Cut(text.Line(t.Identity.Subject), 60)
+		what = fmt.Sprintf("%s (%s, %s, %q)", j.how.would(t), t.Status, t.Inbox, subject)
 	default:
 		j.app.tell("task %d: %s\n", t.ID, j.how.done(t))
 		return nil

@@ -21,8 +21,9 @@ func (a *app) showTask(t tasks.Task, events []tasks.Event) {
 	a.fields(
 		"task", strconv.FormatInt(t.ID, 10), "status", string(t.Status), "reason", t.Reason, due, at,
 		"inbox", t.Inbox, "folder", t.Folder, "UIDVALIDITY", strconv.FormatUint(uint64(t.UIDValidity()), 10),
-		"UID", strconv.FormatUint(uint64(t.UID), 10), "Message-ID", t.Identity.MessageID, "from", t.Identity.Sender, "subject", t.Identity.Subject,
-		"date", a.whenKnown(tasks.ViewOf(t).EmailDate), "size", fmt.Sprintf("%d octets", t.Identity.Size), "fingerprint", t.Identity.Fingerprint.String(),
+		"UID", strconv.FormatUint(uint64(t.UID), 10), "Message-ID", t.Identity.MessageID,
+		"from", t.Identity.Sender, "subject", t.Identity.Subject, "date", a.whenKnown(tasks.ViewOf(t).EmailDate),
+		"size", fmt.Sprintf("%d octets", t.Identity.Size), "fingerprint", t.Identity.Fingerprint.String(),
 		"route", t.Route, "mode", t.Form.Mode, "because", t.Form.ModeReason, "priority", t.Priority.Name(),
 		"attempts", strconv.Itoa(t.Attempts), "lost leases", strconv.Itoa(t.LostLeases), "worker", t.Worker,
 		"registered", a.when(&t.CreatedAt), "queued", a.when(&t.QueuedAt), "changed", a.when(&t.UpdatedAt),

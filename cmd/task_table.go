@@ -54,11 +54,14 @@ func taskRow(g *terminal.Table, t tasks.Task) []any {
 		if t.HasBounced() {
 			state += bouncedMark
 		}
-		return []any{t.ID, shortTime(t.CreatedAt, time.Now()), t.Inbox, bare(t.Identity.Sender), firstRecipient(t), t.Identity.Subject, state}
+		return []any{
+			t.ID, shortTime(t.CreatedAt, time.Now()), t.Inbox, bare(t.Identity.Sender), firstRecipient(t),
+			t.Identity.Subject, state,
+		}
 	}
 	return []any{
-		t.ID, t.CreatedAt.UTC().Format(time.RFC3339), t.Inbox, t.Identity.Sender, strings.Join(recipients(t), ", "), t.Identity.Subject, t.Status,
-		t.Attempts, t.Route, t.Reason, t.Folder, t.UID,
+		t.ID, t.CreatedAt.UTC().Format(time.RFC3339), t.Inbox, t.Identity.Sender, strings.Join(recipients(t), ", "),
+		t.Identity.Subject, t.Status, t.Attempts, t.Route, t.Reason, t.Folder, t.UID,
 	}
 }
 

@@ -30,7 +30,10 @@ func (s *services) credentials(ctx context.Context, in inbox.Inbox) (password st
 		access, err := s.tokens.Try(ctx, *acct)
 		return "", only(access), err
 	}
-	return "", func(ctx context.Context, refused string) (string, error) { return s.tokens.Access(ctx, *acct, refused) }, nil
+	access := func(ctx context.Context, refused string) (string, error) {
+		return s.tokens.Access(ctx, *acct, refused)
+	}
+	return "", access, nil
 }
 
 // account is whose tokens an inbox uses; nil when it has a password.
@@ -54,7 +57,8 @@ func (s *services) app(name string) (*oauth.App, error) {
 	}
 	known := slices.Sorted(maps.Keys(s.apps))
 	if len(known) == 0 {
-		return nil, usage(fmt.Errorf("there is no OAuth2 application %q: the configuration has no section oauth; docs/providers.md says what to write there", name))
+		return nil, usage(fmt.Errorf("there is no OAuth2 application %q: the configuration has no section oauth; "+
+			"docs/providers.md says what to write there", name))
 	}
 	return nil, usage(fmt.Errorf("there is no OAuth2 application %q in the section oauth of the configuration%s",
 		name, cmp.Or(text.DidYouMean(name, known), ", which has "+strings.Join(known, ", "))))
@@ -63,7 +67,8 @@ func (s *services) app(name string) (*oauth.App, error) {
 // relayAccount is whose tokens the relay gets.
 func (s *services) relayAccount() (tokens.Account, error) {
 	if s.cfg.SMTP.Auth != "oauth" {
-		return tokens.Account{}, usage(errors.New("the relay does not log in with OAuth2; set smtp.auth to oauth, and smtp.oauth to the name of an application"))
+		return tokens.Account{}, usage(errors.New("the relay does not log in with OAuth2; " +
+			"set smtp.auth to oauth, and smtp.oauth to the name of an application"))
 	}
 	app, err := s.app(s.cfg.SMTP.OAuth)
 	if err != nil {
@@ -80,7 +85,8 @@ func (s *services) relayToken() forward.Token {
 	}
 	return func(ctx context.Context, refused string) (string, error) {
 		if s.tokens == nil {
-			return "", errors.New("the relay's access token is in the database, which cannot be used now; in a new installation run `postrider migrate` and `postrider smtp login`")
+			return "", errors.New("the relay's access token is in the database, which cannot be used now; " +
+				"in a new installation run `postrider migrate` and `postrider smtp login`")
 		}
 		acct, err := s.relayAccount()
 		if err != nil {

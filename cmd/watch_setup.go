@@ -262,9 +262,11 @@ func (w *watching) measure(ctx context.Context) {
 // imapSettings is what all sessions are opened with, besides what is stored with each inbox.
 func (s *services) imapSettings() string {
 	c := s.cfg.IMAP
-	all := fmt.Append(nil, string(c.Proxy), "\n", c.CAFile, "\n", c.IdleTimeout, c.DialTimeout, s.cfg.Forward.MaxSize, s.cfg.Secrets, s.cfg.OAuth)
+	all := fmt.Append(nil, string(c.Proxy), "\n", c.CAFile, "\n", c.IdleTimeout, c.DialTimeout,
+		s.cfg.Forward.MaxSize, s.cfg.Secrets, s.cfg.OAuth)
 	for _, name := range slices.Sorted(maps.Keys(s.cfg.OAuth)) { // what fmt hides
-		all = fmt.Appendf(all, "%q", []string{string(s.cfg.OAuth[name].ClientSecret), string(s.cfg.OAuth[name].ServiceAccount)})
+		app := s.cfg.OAuth[name]
+		all = fmt.Appendf(all, "%q", []string{string(app.ClientSecret), string(app.ServiceAccount)})
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(all))
 }

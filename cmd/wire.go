@@ -106,7 +106,10 @@ func (a *app) openBy(ctx context.Context, open opener, checks ...func(*config.Co
 
 // unopened is what an operator can test without a database. Nothing is recorded.
 func unopened(cfg *config.Config, log *slog.Logger) *services {
-	return &services{cfg: cfg, log: log, quota: limits.New(nil, limits.Config{}), meter: measure.NewMeter(), patience: operatorPatience}
+	return &services{
+		cfg: cfg, log: log, quota: limits.New(nil, limits.Config{}), meter: measure.NewMeter(),
+		patience: operatorPatience,
+	}
 }
 
 // operatorPatience is how long somebody who tests the relay waits for its greeting and each reply.
@@ -220,7 +223,8 @@ func (d *dialer) login(ctx context.Context, in inbox.Inbox, password string, tok
 		Hint: known.Hint, NeedsID: known.NeedsID, NoIDLE: known.NoIDLE, Unstored: in.ID == 0,
 		PasswordFrom: d.services.inboxes.Reference(in),
 		Proxy:        string(cfg.IMAP.Proxy), RootCAs: trust.roots, Sessions: trust.sessions,
-		Fingerprint: certs.Fingerprint(in.TLSFingerprint), ClientCert: trust.client, Certificate: d.services.certificateOf(in.ID),
+		Fingerprint: certs.Fingerprint(in.TLSFingerprint), ClientCert: trust.client,
+		Certificate: d.services.certificateOf(in.ID),
 		DialTimeout: cfg.IMAP.DialTimeout, IdleTimeout: cfg.IMAP.IdleTimeout,
 		MaxSize:    int64(cfg.Forward.MaxSize),
 		ClientName: "postrider", ClientVersion: version(),
@@ -254,7 +258,9 @@ func style(cfg *config.Config) route.Style {
 }
 
 // pass wires one run. The relay is the caller's to close.
-func (s *services) pass(ctx context.Context, relay *forward.Relay, observer pass.Observer, dryRun bool) (*pass.Pass, error) {
+func (s *services) pass(
+	ctx context.Context, relay *forward.Relay, observer pass.Observer, dryRun bool,
+) (*pass.Pass, error) {
 	table, err := s.routes(ctx)
 	if err != nil {
 		return nil, err
@@ -274,7 +280,8 @@ func (s *services) pass(ctx context.Context, relay *forward.Relay, observer pass
 	}
 	return &pass.Pass{
 		Config:  s.passConfig(dryRun),
-		Inboxes: s.inboxes, Queue: queue, Bounces: reports, Routes: table, Composer: made, Relay: pass.SMTP{Relay: relay}, Limits: s.quota,
+		Inboxes: s.inboxes, Queue: queue, Bounces: reports, Routes: table, Composer: made,
+		Relay: pass.SMTP{Relay: relay}, Limits: s.quota,
 		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) { return d.dial(ctx, in) },
 		Now:  time.Now, Log: s.log, Observer: observer,
 	}, nil
@@ -332,8 +339,9 @@ func (s *services) tableAlone() (*route.Table, error) {
 
 func policy(cfg *config.Config) tasks.Policy {
 	return tasks.Policy{
-		MaxAttempts: cfg.Retry.MaxAttempts, GiveUpAfter: cfg.Retry.GiveUpAfter, Base: cfg.Retry.Base, Max: cfg.Retry.Max,
-		MaxLostLeases: cfg.Retry.MaxLostLeases, Hold: cfg.Forward.Uncertain == route.Hold, Jitter: mathrand.Float64,
+		MaxAttempts: cfg.Retry.MaxAttempts, GiveUpAfter: cfg.Retry.GiveUpAfter,
+		Base: cfg.Retry.Base, Max: cfg.Retry.Max, MaxLostLeases: cfg.Retry.MaxLostLeases,
+		Hold: cfg.Forward.Uncertain == route.Hold, Jitter: mathrand.Float64,
 	}
 }
 
