@@ -17,15 +17,17 @@ func TestAlertsThatCannotBeTold(t *testing.T) {
 	if err := os.WriteFile(file, []byte(scriptConfig+"alerts: {dead: 0}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, config: file, logFormat: "text", env: func(string) (string, bool) { return "", false }}
+	a := &app{out: &bytes.Buffer{}, err: &bytes.Buffer{}, config: file, logFormat: "text", env: noEnv}
 	s, err := a.openBy(t.Context(), openNew)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.close()
 	alerts, err := s.alertsAfter(t.Context(), inbox.Selection{})
-	if alerts == nil || len(alerts) > 0 || exitCode(err) != exitRetry || !strings.Contains(errorText(err), "the pass is over, but ") {
-		t.Errorf("alerts are %v, error %v with exit code %d; want none, and an error with %d that says what was being done", alerts, err, exitCode(err), exitRetry)
+	if alerts == nil || len(alerts) > 0 || exitCode(err) != exitRetry ||
+		!strings.Contains(errorText(err), "the pass is over, but ") {
+		t.Errorf("alerts are %v, error %v with exit code %d; want none, "+
+			"and an error with %d that says what was being done", alerts, err, exitCode(err), exitRetry)
 	}
 	s.cfg.Alerts.Dead = nil
 	if alerts, err := s.alertsAfter(t.Context(), inbox.Selection{}); alerts == nil || err != nil {

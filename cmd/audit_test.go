@@ -42,7 +42,8 @@ func audited(ts *testscript.TestScript, _ bool, args []string) {
 	all, err := boxes.Audits(ctx, in.ID)
 	ts.Check(err)
 	a := all[in.ID]
-	if got := fmt.Sprint(a.Messages, a.Accounted, a.Unaccounted, a.Clean, len(a.Findings)); got != args[1] || !strings.Contains(a.By, "@") {
+	got := fmt.Sprint(a.Messages, a.Accounted, a.Unaccounted, a.Clean, len(a.Findings))
+	if got != args[1] || !strings.Contains(a.By, "@") {
 		ts.Fatalf("the last audit of %s is %q by %q, want %q by a user at a host", args[0], got, a.By, args[1])
 	}
 }
@@ -65,9 +66,18 @@ func TestAccountOfAVanishedMessage(t *testing.T) {
 		m    pass.Audited
 		want string
 	}{
-		{pass.Audited{Account: pass.AsSkipped, Gone: true, Reason: "vanished: it is no longer in INBOX"}, "skipped: vanished: it is no longer in INBOX"},
-		{pass.Audited{Account: pass.AsForwarded, Gone: true, To: []string{"a@x.example"}}, "forwarded to a@x.example, no longer on the server"},
-		{pass.Audited{Account: pass.AsDead, To: []string{"a@x.example"}, Reason: "refused"}, "dead (accepted for a@x.example): refused"},
+		{
+			pass.Audited{Account: pass.AsSkipped, Gone: true, Reason: "vanished: it is no longer in INBOX"},
+			"skipped: vanished: it is no longer in INBOX",
+		},
+		{
+			pass.Audited{Account: pass.AsForwarded, Gone: true, To: []string{"a@x.example"}},
+			"forwarded to a@x.example, no longer on the server",
+		},
+		{
+			pass.Audited{Account: pass.AsDead, To: []string{"a@x.example"}, Reason: "refused"},
+			"dead (accepted for a@x.example): refused",
+		},
 		{pass.Audited{Account: pass.AsBeforeStart}, "older than --start"},
 	} {
 		if got := l.account(tt.m); got != tt.want {

@@ -29,18 +29,20 @@ func TestCommandIsAskedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("postrider.yaml", "smtp: {host: 127.0.0.1}\nforward: {from: forwarder@firm.example}\nroutes: [{name: all, match: {}, to: [intake@firm.example]}]\n")
+	write("postrider.yaml", "smtp: {host: 127.0.0.1}\nforward: {from: forwarder@firm.example}\n"+
+		"routes: [{name: all, match: {}, to: [intake@firm.example]}]\n")
 	write("password", "old")
 	var out bytes.Buffer
-	a := &app{out: &out, err: &out, env: func(string) (string, bool) { return "", false }}
+	a := &app{out: &out, err: &out, env: noEnv}
 	run := func(want int, args ...string) {
 		t.Helper()
-		if code := a.run(t.Context(), append([]string{"-c", filepath.Join(dir, "postrider.yaml")}, args...)); code != want {
+		code := a.run(t.Context(), append([]string{"-c", filepath.Join(dir, "postrider.yaml")}, args...))
+		if code != want {
 			t.Fatalf("%s ends with %d, want %d\n%s", args, code, want, out.String())
 		}
 	}
-	run(exitOK, "inbox", "add", deskUser, "--host", "127.0.0.1", "--port", fmt.Sprint(imap.Port()), "--security", "none", "--no-check",
-		"--password-from", "command:/bin/cat "+filepath.Join(dir, "password"))
+	run(exitOK, "inbox", "add", deskUser, "--host", "127.0.0.1", "--port", fmt.Sprint(imap.Port()),
+		"--security", "none", "--no-check", "--password-from", "command:/bin/cat "+filepath.Join(dir, "password"))
 	run(exitFailed, "inbox", "check", deskUser)
 	if !strings.Contains(out.String(), "change it in command:/bin/cat") {
 		t.Errorf("the error is\n%s\nwant where the password has to be changed", out.String())

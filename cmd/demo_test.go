@@ -96,7 +96,8 @@ func demoEnds(t *testing.T, binary string, disturb func(*exec.Cmd, io.Closer) er
 // TestDemoNotAsPromised: the exit code follows from the facts.
 func TestDemoNotAsPromised(t *testing.T) {
 	var out bytes.Buffer
-	err := (&app{out: &out}).demoOutcome(demo.Outcome{Verdict: "1 message: 1 twice", Faults: []string{`"Hello" came twice`}})
+	outcome := demo.Outcome{Verdict: "1 message: 1 twice", Faults: []string{`"Hello" came twice`}}
+	err := (&app{out: &out}).demoOutcome(outcome)
 	if exitCode(err) != exitFailed || !strings.Contains(errorText(err), `"Hello" came twice`) {
 		t.Errorf("error %v, exit code %d; want the fault named and exit code %d", err, exitCode(err), exitFailed)
 	}

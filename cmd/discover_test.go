@@ -32,7 +32,11 @@ func TestDiscoveryThroughTheCommand(t *testing.T) {
 		serve http.HandlerFunc
 		says  string
 	}{
-		{"a document", say(found), "seems to be imap.example.com:993 tls (https://autoconfig.example.com/mail/config-v1.1.xml); there is no terminal to confirm it on: add --yes"},
+		{
+			"a document", say(found),
+			"seems to be imap.example.com:993 tls (https://autoconfig.example.com/mail/config-v1.1.xml); " +
+				"there is no terminal to confirm it on: add --yes",
+		},
 		{"within the domain", func(w http.ResponseWriter, r *http.Request) {
 			if r.Host == "www.example.com" {
 				say(found)(w, r)
@@ -43,12 +47,15 @@ func TestDiscoveryThroughTheCommand(t *testing.T) {
 		{"huge", say(found + strings.Repeat(" ", 1<<20)), "the document is larger than 64 KiB"},
 		{"without HTTPS", to("http://autoconfig.example.com/mail.xml"), "it redirects to an address without HTTPS"},
 		{"another domain", to("https://evil.test/mail.xml"), `it redirects to another domain, "evil.test"`},
-		{"round and round", func(w http.ResponseWriter, r *http.Request) { to("https://"+r.Host+r.URL.Path)(w, r) }, "it redirects more than three times"},
+		{"round and round", func(w http.ResponseWriter, r *http.Request) {
+			to("https://"+r.Host+r.URL.Path)(w, r)
+		}, "it redirects more than three times"},
 		{"a server without TLS", say(strings.ReplaceAll(found, "SSL", "plain")), "it names no IMAP server with TLS"},
 		{"a web page", say("<html>Welcome"), "it is no configuration"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			code, stderr := runIn(t.Context(), t, webServer(t, tt.serve), "inbox", "add", "ann@example.com", "--password-from", "env:SESAME")
+			code, stderr := runIn(t.Context(), t, webServer(t, tt.serve),
+				"inbox", "add", "ann@example.com", "--password-from", "env:SESAME")
 			if code != exitUsage || !strings.Contains(stderr, tt.says) {
 				t.Errorf("exit code %d, %s; want %d and %q", code, stderr, exitUsage, tt.says)
 			}
@@ -63,9 +70,12 @@ func webServer(t *testing.T, serve http.HandlerFunc) map[string]string {
 	dir := filepath.Dir(trust)
 	gateway := testserver.StartGateway(t, address, testserver.SOCKSProxy)
 	return map[string]string{
-		"POSTRIDER_DATABASE_PATH": filepath.Join(dir, "p.db"), "POSTRIDER_SMTP_HOST": "smtp.firm.example",
-		"POSTRIDER_SECRETS_KEY_FILE": filepath.Join(dir, "key"), "POSTRIDER_DNS_SERVER": testserver.NameServer(t, nil).Address,
-		"POSTRIDER_IMAP_PROXY": fmt.Sprintf("socks5h://bob:p%%3Aw@%s", gateway.Addr), "POSTRIDER_IMAP_CA_FILE": trust,
+		"POSTRIDER_DATABASE_PATH":    filepath.Join(dir, "p.db"),
+		"POSTRIDER_SMTP_HOST":        "smtp.firm.example",
+		"POSTRIDER_SECRETS_KEY_FILE": filepath.Join(dir, "key"),
+		"POSTRIDER_DNS_SERVER":       testserver.NameServer(t, nil).Address,
+		"POSTRIDER_IMAP_PROXY":       fmt.Sprintf("socks5h://bob:p%%3Aw@%s", gateway.Addr),
+		"POSTRIDER_IMAP_CA_FILE":     trust,
 	}
 }
 

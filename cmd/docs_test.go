@@ -22,7 +22,9 @@ func TestDocs(t *testing.T) {
 		t.Fatalf("docs/zh-CN has no pages: %v", err)
 	}
 	n := 0
-	for _, file := range append(append(files, chinese...), "../README.md", "../README.zh-CN.md", "../CHANGELOG.md", "../config.example.yaml") {
+	files = append(files, chinese...)
+	files = append(files, "../README.md", "../README.zh-CN.md", "../CHANGELOG.md", "../config.example.yaml")
+	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -12,9 +12,14 @@ import (
 // TestPrintStandings: what waits, what of it failed, and what is dead; nothing that is zero.
 func TestPrintStandings(t *testing.T) {
 	for want, counts := range map[string]map[outbox.Status]int{
-		"actions on the servers: 3 waiting, 2 of them failed before (postrider event list --destination imap --status waiting), " +
-			"1 dead (postrider event list --destination imap --status dead)\n": {outbox.Waiting: 2, outbox.InProgress: 1, outbox.DeadLetter: 1},
-		"actions on the servers: 2 dead (postrider event list --destination imap --status dead)\n": {outbox.DeadLetter: 2},
+		"actions on the servers: 3 waiting, 2 of them failed before " +
+			"(postrider event list --destination imap --status waiting), " +
+			"1 dead (postrider event list --destination imap --status dead)\n": {
+			outbox.Waiting: 2, outbox.InProgress: 1, outbox.DeadLetter: 1,
+		},
+		"actions on the servers: 2 dead (postrider event list --destination imap --status dead)\n": {
+			outbox.DeadLetter: 2,
+		},
 		"": {outbox.Done: 4},
 	} {
 		var out bytes.Buffer

@@ -12,7 +12,8 @@ import (
 )
 
 // namedType is a flag whose value has no name.
-var namedType = regexp.MustCompile(`--[a-z-]+ (string|strings|stringArray|stringToString|int|int64|uint|uint32|count|duration)\b`)
+var namedType = regexp.MustCompile(
+	`--[a-z-]+ (string|strings|stringArray|stringToString|int|int64|uint|uint32|count|duration)\b`)
 
 // exitTable is the begin of what says what the exit codes mean.
 var exitTable = regexp.MustCompile(`(?m)^Exit codes?( \d+)?:`)
@@ -29,7 +30,7 @@ func TestHelp(t *testing.T) {
 		return paths
 	}
 	var out bytes.Buffer
-	a := &app{out: &out, err: &out, env: func(string) (string, bool) { return "", false }}
+	a := &app{out: &out, err: &out, env: noEnv}
 	root := a.rootCommand()
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
@@ -51,7 +52,8 @@ func TestHelp(t *testing.T) {
 				t.Errorf("the flag %q shows a type of Go's; name the value between backquotes", m)
 			}
 			for line := range strings.Lines(out.String()) {
-				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 && !slices.Contains(path, "completion") {
+				n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))
+				if n > 80 && !slices.Contains(path, "completion") {
 					t.Errorf("a line has %d columns, want at most 80:\n%s", n, line)
 				}
 			}

@@ -24,7 +24,9 @@ func newAddWorld(t *testing.T) (dir string, imap *memimap.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	imap, err = memimap.Start(memimap.Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, ImplicitTLS: true})
+	imap, err = memimap.Start(memimap.Options{
+		TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, ImplicitTLS: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +38,7 @@ func newAddWorld(t *testing.T) (dir string, imap *memimap.Server) {
 		t.Fatal(err)
 	}
 	for _, subject := range []string{"Old", "Quarterly figures"} {
-		if _, err := imap.Append(deskUser, "INBOX", testserver.Mail("clerk@court.example", deskUser, subject, "The body.")); err != nil {
+		if _, err := imap.Append(deskUser, "INBOX", clerkMail(subject)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,20 +69,24 @@ func TestAddAtATerminal(t *testing.T) {
 	dir, imap := newAddWorld(t)
 	p := &person{t: t, cols: 80}
 	add := []string{"inbox", "add", deskUser, "--yes", "--password-file", filepath.Join(dir, "password")}
-	found := `^The IMAP server of desk@firm\.example seems to be localhost:` + strconv.Itoa(imap.Port()) + ` tls \(the SRV record _imaps\._tcp\.firm\.example\), ` +
+	found := `^The IMAP server of desk@firm\.example seems to be localhost:` + strconv.Itoa(imap.Port()) +
+		` tls \(the SRV record _imaps\._tcp\.firm\.example\), ` +
 		`which is outside of its domain: only the DNS says so, which others may forge\.\nUse this server\? \[y/N\] `
 
 	code, shown := p.atTerminal(t.Context(), dir, "n\r", add)
-	if code != exitFailed || !regexp.MustCompile(found+`postrider: not confirmed; nothing was changed\n$`).MatchString(shown) {
-		t.Errorf("exit code %d, it shows\n%s\nwant %d and the server, although --yes was given", code, shown, exitFailed)
+	want := found + `postrider: not confirmed; nothing was changed\n$`
+	if code != exitFailed || !regexp.MustCompile(want).MatchString(shown) {
+		t.Errorf("exit code %d, it shows\n%s\nwant %d and the server, although --yes was given",
+			code, shown, exitFailed)
 	}
 	if n := imap.Connections(); n != 0 {
 		t.Errorf("there were %d connections to a server that was not confirmed", n)
 	}
 
 	code, shown = p.atTerminal(t.Context(), dir, "y\r", add)
-	want := found + `Logged in to localhost:\d+ tls\.\nFolders: INBOX \(2\), Junk \(0\)\n` +
-		`INBOX: 2 messages; the newest \("Quarterly figures"(, [^"]*)?\) will be forwarded, then new mail; ` + "`--start now` leaves it out\n" +
+	want = found + `Logged in to localhost:\d+ tls\.\nFolders: INBOX \(2\), Junk \(0\)\n` +
+		`INBOX: 2 messages; the newest \("Quarterly figures"(, [^"]*)?\) will be forwarded, then new mail; ` +
+		"`--start now` leaves it out\n" +
 		`Mail that arrives before the first run counts as old\.\n` +
 		`Added desk@firm\.example\. To see who would get what: postrider run --dry-run --inbox desk@firm\.example\n$`
 	if code != exitOK || !regexp.MustCompile(want).MatchString(shown) {
@@ -97,15 +103,22 @@ func TestRefusedByAProvider(t *testing.T) {
 	t.Cleanup(imap.Close)
 	g := testserver.StartGateway(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(imap.Port())), testserver.SOCKSProxy)
 	env := map[string]string{
-		"POSTRIDER_DATABASE_PATH": filepath.Join(t.TempDir(), "p.db"), "POSTRIDER_SMTP_HOST": "smtp.firm.example",
-		"POSTRIDER_IMAP_PROXY": "socks5://bob:p%3Aw@" + g.Addr, "POSTRIDER_SECRETS_KEY_FILE": filepath.Join(t.TempDir(), "key"), "SESAME": "sesame",
+		"POSTRIDER_DATABASE_PATH":    filepath.Join(t.TempDir(), "p.db"),
+		"POSTRIDER_SMTP_HOST":        "smtp.firm.example",
+		"POSTRIDER_IMAP_PROXY":       "socks5://bob:p%3Aw@" + g.Addr,
+		"POSTRIDER_SECRETS_KEY_FILE": filepath.Join(t.TempDir(), "key"),
+		"SESAME":                     "sesame",
 	}
 	t.Setenv("SESAME", "sesame")
-	add := []string{"inbox", "add", "ann@163.com", "--host", "imap.163.com", "--security", "none", "--allow-plaintext", "--password-from", "env:SESAME"}
+	add := []string{
+		"inbox", "add", "ann@163.com", "--host", "imap.163.com", "--security", "none", "--allow-plaintext",
+		"--password-from", "env:SESAME",
+	}
 	wants := func(says string, args ...string) {
 		t.Helper()
 		code, stderr := runIn(t.Context(), t, env, args...)
-		if code != exitFailed || !strings.Contains(stderr, "163 takes a 授权码 (authorization code)") || !strings.Contains(stderr, says) {
+		const word = "163 takes a 授权码 (authorization code)"
+		if code != exitFailed || !strings.Contains(stderr, word) || !strings.Contains(stderr, says) {
 			t.Errorf("exit code %d, %q; want %d, the word of the provider, and %q", code, stderr, exitFailed, says)
 		}
 	}
@@ -119,7 +132,9 @@ func TestRefusedByAProvider(t *testing.T) {
 func TestDay(t *testing.T) {
 	now := time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
 	for want, at := range map[string]time.Time{
-		"today 09:12": now.Add(-48 * time.Minute), "2026-03-03 23:59": now.Add(-10*time.Hour - time.Minute), "2025-03-04 10:00": now.AddDate(-1, 0, 0),
+		"today 09:12":      now.Add(-48 * time.Minute),
+		"2026-03-03 23:59": now.Add(-10*time.Hour - time.Minute),
+		"2025-03-04 10:00": now.AddDate(-1, 0, 0),
 	} {
 		if got := day(at, now); got != want {
 			t.Errorf("day(%s) = %q, want %q", at, got, want)

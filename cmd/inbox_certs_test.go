@@ -24,7 +24,8 @@ func TestInboxCertificates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"ca.pem": string(ca), "postrider.yaml": scriptConfig, "password": "sesame\n"} {
+	files := map[string]string{"ca.pem": string(ca), "postrider.yaml": scriptConfig, "password": "sesame\n"}
+	for name, content := range files {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -32,38 +33,45 @@ func TestInboxCertificates(t *testing.T) {
 	run := func(want int, args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
-		a := &app{in: &bytes.Buffer{}, out: &out, err: &out, env: func(string) (string, bool) { return "", false }}
+		a := &app{in: &bytes.Buffer{}, out: &out, err: &out, env: noEnv}
 		if code := a.run(t.Context(), append([]string{"-c", "postrider.yaml", "inbox"}, args...)); code != want {
 			t.Fatalf("inbox %q: exit code %d, want %d; it printed\n%s", args, code, want, &out)
 		}
 		return out.String()
 	}
 	set := func(args ...string) { t.Helper(); run(exitOK, append([]string{"set", deskUser}, args...)...) }
-	run(exitOK, "add", deskUser, "--host", server.Host, "--port", strconv.Itoa(server.TLSPort), "--username", "ann", "--password-file", "password", "--no-check")
+	run(exitOK, "add", deskUser, "--host", server.Host, "--port", strconv.Itoa(server.TLSPort), "--username", "ann",
+		"--password-file", "password", "--no-check")
 
 	failed := run(exitFailed, "check", deskUser)
-	command := regexp.MustCompile("`postrider inbox set " + deskUser + " --tls-fingerprint (sha256:[0-9a-f]{64})`").FindStringSubmatch(failed)
+	flag := regexp.MustCompile("`postrider inbox set " + deskUser + " --tls-fingerprint (sha256:[0-9a-f]{64})`")
+	command := flag.FindStringSubmatch(failed)
 	if command == nil || !strings.Contains(failed, "--ca-file FILE") {
 		t.Fatalf("inbox check printed\n%swant the two flags that accept the certificate", failed)
 	}
 	set("--tls-fingerprint", command[1])
 	run(exitOK, "check", deskUser)
-	if shown := run(exitOK, "show", deskUser); !regexp.MustCompile(`(?m)^TLS fingerprint +` + command[1] + `$`).MatchString(shown) {
+	line := regexp.MustCompile(`(?m)^TLS fingerprint +` + command[1] + `$`)
+	if shown := run(exitOK, "show", deskUser); !line.MatchString(shown) {
 		t.Errorf("inbox show printed\n%swant the fingerprint", shown)
 	}
 	set("--tls-fingerprint", "sha256:"+strings.Repeat("0a", 32))
-	if failed := run(exitFailed, "check", deskUser); !strings.Contains(failed, "has the fingerprint "+command[1]+", and not sha256:0a0a") {
+	failed = run(exitFailed, "check", deskUser)
+	if !strings.Contains(failed, "has the fingerprint "+command[1]+", and not sha256:0a0a") {
 		t.Errorf("inbox check printed\n%swant both fingerprints", failed)
 	}
 	set("--tls-fingerprint", "", "--ca-file", "ca.pem")
 	run(exitOK, "check", deskUser)
-	if shown := run(exitOK, "show", deskUser, "--json"); !strings.Contains(shown, `"ca_file":"`+filepath.Join(dir, "ca.pem")+`","tls_fingerprint":"","client_cert":""`) {
+	settings := `"ca_file":"` + filepath.Join(dir, "ca.pem") + `","tls_fingerprint":"","client_cert":""`
+	if shown := run(exitOK, "show", deskUser, "--json"); !strings.Contains(shown, settings) {
 		t.Errorf("inbox show printed\n%swant the absolute path", shown)
 	}
 	set("--ca-file", "")
 	run(exitFailed, "check", deskUser)
 	for flag, want := range map[string]string{
-		"--ca-file": "--ca-file: there is no certificate in ", "--client-cert": "--client-cert: ", "--tls-fingerprint": "the TLS fingerprint is not sha256:",
+		"--ca-file":         "--ca-file: there is no certificate in ",
+		"--client-cert":     "--client-cert: ",
+		"--tls-fingerprint": "the TLS fingerprint is not sha256:",
 	} {
 		if got := run(exitUsage, "set", deskUser, flag, "password"); !strings.Contains(got, want) {
 			t.Errorf("inbox set %s printed\n%swant %q", flag, got, want)
@@ -90,7 +98,8 @@ func TestPeers(t *testing.T) {
 		t.Error("an inbox with a fingerprint shares the TLS sessions of one without, want its own")
 	}
 	missing := inbox.Inbox{Address: "a@x.org", ClientCert: filepath.Join(t.TempDir(), "client.pem")}
-	if _, err := p.of(missing); err == nil || !strings.Contains(err.Error(), "client certificate of inbox a@x.org: there is no file") {
+	_, err := p.of(missing)
+	if err == nil || !strings.Contains(err.Error(), "client certificate of inbox a@x.org: there is no file") {
 		t.Errorf("got %v, want an error with the inbox and the file", err)
 	}
 }

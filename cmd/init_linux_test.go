@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,7 +51,9 @@ func conversation(t *testing.T, dir, dns string, lines []typing, args ...string)
 // TestInitAtATerminal: init asks what no flag gives, again where an answer is wrong, shows the
 // file, and writes it when that is confirmed. It never shows the password.
 func TestInitAtATerminal(t *testing.T) {
-	sink, err := smtpsink.Start(smtpsink.Options{Auth: []string{"PLAIN"}, Users: map[string]string{"a@firm.example": "s3cret", "ann": "s3cret"}})
+	sink, err := smtpsink.Start(smtpsink.Options{
+		Auth: []string{"PLAIN"}, Users: map[string]string{"a@firm.example": "s3cret", "ann": "s3cret"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +61,18 @@ func TestInitAtATerminal(t *testing.T) {
 	dns := testserver.NameServer(t, nil)
 	dns.SetMX(t, "customer.example", "aspmx.l.google.com", 1)
 	local := []string{"--smtp-port", strconv.Itoa(sink.Port()), "--smtp-security", "none"}
-	const sender, offered, relay, username, password, to = "Sender of forwarded mail", "Use this relay? [Y/n] ", "Relay (the name", "Username at the relay", "Password of ", "Who gets the mail"
+	given := func(username string, more ...string) []string {
+		flags := []string{"--from", "a@firm.example", "--smtp-host", "127.0.0.1", "--smtp-username", username}
+		return slices.Concat(flags, more, local)
+	}
+	const (
+		sender   = "Sender of forwarded mail"
+		offered  = "Use this relay? [Y/n] "
+		relay    = "Relay (the name"
+		username = "Username at the relay"
+		password = "Password of "
+		to       = "Who gets the mail"
+	)
 	tests := []struct {
 		name  string
 		args  []string
@@ -82,43 +96,70 @@ func TestInitAtATerminal(t *testing.T) {
 				{"? [y/N] ", "y\r"},
 			},
 			exitOK,
-			`(?s)\n"ann" is not an address.*\nthe value is not a host; give a name or address\n.*\nthe port is given twice; .*Username at the relay, or none \[a@firm.example\]: .*` +
-				`    smtp: .*ok +relay: 127.0.0.1:\d+.*\nWrite .*postrider.yaml\? \[y/N\] y\nWrote .*\npostrider -c .*postrider.yaml inbox add ADDR\n$`,
+			`(?s)\n"ann" is not an address.*\nthe value is not a host; give a name or address\n.*` +
+				`\nthe port is given twice; .*Username at the relay, or none \[a@firm.example\]: .*` +
+				`    smtp: .*ok +relay: 127.0.0.1:\d+.*\nWrite .*postrider.yaml\? \[y/N\] y\nWrote .*` +
+				`\npostrider -c .*postrider.yaml inbox add ADDR\n$`,
 			"username: a@firm.example\n", "s3cret\n",
 		},
 		{
 			"a relay with its port",
 			[]string{"--no-check"},
-			[]typing{{sender, "a@firm.example\r"}, {relay, "smtp.firm.example:465\r"}, {username, "none\r"}, {to, "b@firm.example\r"}, {"? [y/N] ", "y\r"}},
-			exitOK, `Wrote `, "host: smtp.firm.example\n  port: 465                       # 587 with starttls, 465 with tls, 25 with none\n  security: tls  ", "",
+			[]typing{
+				{sender, "a@firm.example\r"},
+				{relay, "smtp.firm.example:465\r"},
+				{username, "none\r"},
+				{to, "b@firm.example\r"},
+				{"? [y/N] ", "y\r"},
+			},
+			exitOK, `Wrote `,
+			"host: smtp.firm.example\n" +
+				"  port: 465                       # 587 with starttls, 465 with tls, 25 with none\n  security: tls  ",
+			"",
 		},
 		{
-			"not confirmed", append([]string{"--from", "a@firm.example", "--smtp-host", "127.0.0.1", "--smtp-username", "none", "--to", "b@firm.example"}, local...),
+			"not confirmed", given("none", "--to", "b@firm.example"),
 			[]typing{{"? [y/N] ", "n\r"}},
 			exitFailed, `not confirmed; nothing was changed\n$`, "", "",
 		},
 		{
-			"the relay refuses the login, written all the same", append([]string{"--from", "a@firm.example", "--smtp-host", "127.0.0.1", "--smtp-username", "ann", "--to", "b@firm.example", "--yes"}, local...),
+			"the relay refuses the login, written all the same", given("ann", "--to", "b@firm.example", "--yes"),
 			[]typing{{password, "wr0ng\r"}, {"? [y/N] ", "y\r"}},
-			exitOK, `(?s)FAILED +relay: .*The relay failed its test. Write .* all the same\? \[y/N\] `, "username: ann\n", "wr0ng\n",
+			exitOK, `(?s)FAILED +relay: .*The relay failed its test. Write .* all the same\? \[y/N\] `,
+			"username: ann\n", "wr0ng\n",
 		},
 		{
-			"a reference in place of the password", append([]string{"--from", "a@firm.example", "--smtp-host", "127.0.0.1", "--smtp-username", "ann", "--to", "b@firm.example", "--yes"}, local...),
+			"a reference in place of the password", given("ann", "--to", "b@firm.example", "--yes"),
 			[]typing{{password, "\r"}, {password, "env:NO_SUCH_SECRET\r"}, {password, "command:echo s3cret\r"}},
 			exitOK,
-			`(?s)\nenvironment variable NO_SUCH_SECRET is not set.*password: command:echo\n.*ok +relay`, "password: command:echo s3cret\n", "",
+			`(?s)\nenvironment variable NO_SUCH_SECRET is not set.*password: command:echo\n.*ok +relay`,
+			"password: command:echo s3cret\n", "",
 		},
 		{
 			"the relay of the provider",
 			[]string{"--no-check"},
-			[]typing{{sender, "a@customer.example\r"}, {offered, "\r"}, {username, "none\r"}, {to, "b@firm.example\r"}, {"? [y/N] ", "y\r"}},
+			[]typing{
+				{sender, "a@customer.example\r"},
+				{offered, "\r"},
+				{username, "none\r"},
+				{to, "b@firm.example\r"},
+				{"? [y/N] ", "y\r"},
+			},
 			exitOK,
-			`(?s)The relay of a@customer.example seems to be smtp.gmail.com:465 tls \(the MX of customer.example, `, "host: smtp.gmail.com\n  port: 465 ", "",
+			`(?s)The relay of a@customer.example seems to be smtp.gmail.com:465 tls \(the MX of customer.example, `,
+			"host: smtp.gmail.com\n  port: 465 ", "",
 		},
 		{
 			"another relay than that of the provider",
 			[]string{"--no-check"},
-			[]typing{{sender, "a@customer.example\r"}, {offered, "n\r"}, {relay, "smtp.firm.example\r"}, {username, "none\r"}, {to, "b@firm.example\r"}, {"? [y/N] ", "y\r"}},
+			[]typing{
+				{sender, "a@customer.example\r"},
+				{offered, "n\r"},
+				{relay, "smtp.firm.example\r"},
+				{username, "none\r"},
+				{to, "b@firm.example\r"},
+				{"? [y/N] ", "y\r"},
+			},
 			exitOK, `Wrote `, "host: smtp.firm.example\n  # port: 587", "",
 		},
 		{
@@ -126,8 +167,16 @@ func TestInitAtATerminal(t *testing.T) {
 			[]typing{{sender, "a@customer.example\r"}, {offered, "\x04"}, {relay, "\x04"}},
 			exitUsage, `postrider: --smtp-host was not given; nothing was written\n$`, "", "",
 		},
-		{"no answer", nil, []typing{{sender, "\x04"}}, exitUsage, `postrider: --from was not given; nothing was written\n$`, "", ""},
-		{"no password", append([]string{"--from", "a@firm.example", "--smtp-host", "127.0.0.1", "--smtp-username", "ann"}, local...), []typing{{password, "\x04"}}, exitUsage, `no password was given; nothing was written\n$`, "", ""},
+		{
+			"no answer", nil,
+			[]typing{{sender, "\x04"}},
+			exitUsage, `postrider: --from was not given; nothing was written\n$`, "", "",
+		},
+		{
+			"no password", given("ann"),
+			[]typing{{password, "\x04"}},
+			exitUsage, `no password was given; nothing was written\n$`, "", "",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -18,8 +18,11 @@ func TestInitLosesARace(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := &draft{
-		app: &app{out: io.Discard, env: func(string) (string, bool) { return "", false }}, path: path, password: "s3cret",
-		first: config.First{Host: "h", Username: "ann", Password: "file:" + relayPasswordFile, From: "a@firm.example", To: "b@firm.example"},
+		app: &app{out: io.Discard, env: noEnv}, path: path, password: "s3cret",
+		first: config.First{
+			Host: "h", Username: "ann", Password: "file:" + relayPasswordFile,
+			From: "a@firm.example", To: "b@firm.example",
+		},
 	}
 	if err := d.write(); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "init never replaces a file") {
 		t.Errorf("write = %v; want exit code %d, and why", err, exitUsage)

@@ -110,8 +110,9 @@ func documented(t *testing.T) map[string]map[string]string {
 func withLabel(t *testing.T, home string) {
 	t.Helper()
 	var errs strings.Builder
-	a := &app{out: &errs, err: &errs, env: func(string) (string, bool) { return "", false }}
-	argv := []string{"-c", filepath.Join(home, "postrider.yaml"), "inbox", "set", "desk@firm.example", "--label", "tenant=acme"}
+	a := &app{out: &errs, err: &errs, env: noEnv}
+	config := filepath.Join(home, "postrider.yaml")
+	argv := []string{"-c", config, "inbox", "set", "desk@firm.example", "--label", "tenant=acme"}
 	if code := a.run(t.Context(), argv); code != exitOK {
 		t.Fatalf("the label cannot be set: %s", &errs)
 	}
@@ -121,7 +122,8 @@ func withLabel(t *testing.T, home string) {
 // elsewhere.
 const (
 	testedRoutes = `
-  - {name: groups, match: {any: [{subject: nothing}, {from: clerk@court.example}]}, to: [desk@firm.example], continue: true}
+  - {name: groups, match: {any: [{subject: nothing}, {from: clerk@court.example}]}, to: [desk@firm.example], ` +
+		`continue: true}
   - {name: captures, match: {subject: '/(?P<what>hear)/'}, to: ['${what}@firm.example'], continue: true}
   - {name: contacts, match: {}, to_contacts: {in: [subject]}, continue: true}`
 	replayedRoutes = `
@@ -150,7 +152,8 @@ func withEvents(t *testing.T, home string) {
 		t.Fatal(err)
 	}
 	secret := "whsec_" + strings.Repeat("QUJD", 10)
-	_, err = fmt.Fprintf(file, "\nevents: {crm: {url: 'http://127.0.0.1:1/', allow_internal: true, secrets: %s, on: [registered, dead]}}\n", secret)
+	_, err = fmt.Fprintf(file, "\nevents: {crm: {url: 'http://127.0.0.1:1/', allow_internal: true, "+
+		"secrets: %s, on: [registered, dead]}}\n", secret)
 	if err := errors.Join(err, file.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -223,8 +226,9 @@ func TestJSONIsDocumented(t *testing.T) {
 func printed(t *testing.T, dir, args string, into map[string]map[string]bool) {
 	t.Helper()
 	var out, errs strings.Builder
-	a := &app{in: strings.NewReader(""), out: &out, err: &errs, env: func(string) (string, bool) { return "", false }}
-	argv := append([]string{"-c", filepath.Join(dir, "postrider.yaml")}, strings.Fields(strings.ReplaceAll(args, "FOLDER", dir))...)
+	a := &app{in: strings.NewReader(""), out: &out, err: &errs, env: noEnv}
+	argv := strings.Fields(strings.ReplaceAll(args, "FOLDER", dir))
+	argv = append([]string{"-c", filepath.Join(dir, "postrider.yaml")}, argv...)
 	if code := a.run(t.Context(), append(argv, "--json")); code == exitUsage {
 		t.Fatalf("`%s` ends with %d: %s", args, code, &errs)
 	}

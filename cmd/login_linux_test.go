@@ -32,25 +32,34 @@ func TestProviderThroughProxy(t *testing.T) {
 		handshake func(net.Conn) (string, error)
 		says      string
 	}{
-		"HTTP":           {"HTTPS_PROXY=http://bob:p%3Aw@ADDR", testserver.HTTPProxy, refused},
-		"SOCKS5":         {"HTTPS_PROXY=socks5://bob:p%3Aw@ADDR", testserver.SOCKSProxy, refused},
-		"ALL_PROXY":      {"ALL_PROXY=http://bob:p%3Aw@ADDR", testserver.HTTPProxy, refused},
-		"wrong password": {"HTTPS_PROXY=http://bob:hunter2@ADDR", testserver.HTTPProxy, "through the proxy http://ADDR: the proxy refused to connect (HTTP/1.1 407 Proxy Authentication Required)"},
+		"HTTP":      {"HTTPS_PROXY=http://bob:p%3Aw@ADDR", testserver.HTTPProxy, refused},
+		"SOCKS5":    {"HTTPS_PROXY=socks5://bob:p%3Aw@ADDR", testserver.SOCKSProxy, refused},
+		"ALL_PROXY": {"ALL_PROXY=http://bob:p%3Aw@ADDR", testserver.HTTPProxy, refused},
+		"wrong password": {
+			"HTTPS_PROXY=http://bob:hunter2@ADDR", testserver.HTTPProxy,
+			"through the proxy http://ADDR: the proxy refused to connect (HTTP/1.1 407 Proxy Authentication Required)",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "postrider.yaml"), []byte(scriptConfig+
-				"oauth: {corp: {issuer: 'https://id.example.com', client_id: a, client_secret: env:SECRET, flow: application}}\n"), 0o600); err != nil {
+			config := scriptConfig + "oauth: {corp: {issuer: 'https://id.example.com', client_id: a, " +
+				"client_secret: env:SECRET, flow: application}}\n"
+			if err := os.WriteFile(filepath.Join(dir, "postrider.yaml"), []byte(config), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			g := testserver.StartGateway(t, provider, tt.handshake)
-			add := exec.CommandContext(t.Context(), "postrider", "inbox", "add", deskUser, "--host", "127.0.0.1", "--port", "1", "--security", "none", "--oauth", "corp")
+			add := exec.CommandContext(t.Context(), "postrider", "inbox", "add", deskUser,
+				"--host", "127.0.0.1", "--port", "1", "--security", "none", "--oauth", "corp")
 			add.Dir = dir
-			add.Env = []string{"SECRET=s", "SSL_CERT_FILE=" + trust, "POSTRIDER_SMTP_PORT=1", strings.Replace(tt.env, "ADDR", g.Addr, 1)}
+			add.Env = []string{
+				"SECRET=s", "SSL_CERT_FILE=" + trust, "POSTRIDER_SMTP_PORT=1",
+				strings.Replace(tt.env, "ADDR", g.Addr, 1),
+			}
 			out, err := add.CombinedOutput()
 			var exit *exec.ExitError
 			says := strings.Replace(tt.says, "ADDR", g.Addr, 1)
-			if !errors.As(err, &exit) || exit.ExitCode() != exitFailed || !strings.Contains(string(out), says) || strings.Contains(string(out), "hunter2") {
+			if !errors.As(err, &exit) || exit.ExitCode() != exitFailed || !strings.Contains(string(out), says) ||
+				strings.Contains(string(out), "hunter2") {
 				t.Errorf("%v: %s; want exit code %d, and %q", err, out, exitFailed, says)
 			}
 			if target := g.LastTarget(); target != "id.example.com:443" {

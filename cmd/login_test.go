@@ -23,8 +23,11 @@ func TestLoginsThatFail(t *testing.T) {
 		}
 	}
 	pending := answer(http.StatusBadRequest, `{"error":"authorization_pending"}`)
-	code := answer(http.StatusOK, `{"device_code":"d","user_code":"AB-CD","verification_uri":"https://id.firm.example/device","expires_in":600,"interval":1}`)
-	add := []string{"inbox", "add", "office@firm.example", "--host", "127.0.0.1", "--port", "1", "--security", "none", "--oauth"}
+	code := answer(http.StatusOK, `{"device_code":"d","user_code":"AB-CD",`+
+		`"verification_uri":"https://id.firm.example/device","expires_in":600,"interval":1}`)
+	add := []string{
+		"inbox", "add", "office@firm.example", "--host", "127.0.0.1", "--port", "1", "--security", "none", "--oauth",
+	}
 	for _, tt := range []struct {
 		name          string
 		device, token http.HandlerFunc
@@ -34,7 +37,8 @@ func TestLoginsThatFail(t *testing.T) {
 		{
 			"a scope that is refused", answer(http.StatusBadRequest, `{"error":"invalid_scope"}`), pending,
 			[]string{"devices"},
-			"inbox office@firm.example was not added: log in as office@firm.example: oauth.devices.scopes: the provider refuses it (invalid_scope); correct them\n",
+			"inbox office@firm.example was not added: log in as office@firm.example: " +
+				"oauth.devices.scopes: the provider refuses it (invalid_scope); correct them\n",
 		},
 		{
 			"a client that is refused", answer(http.StatusUnauthorized, `{"error":"invalid_client"}`), pending,
@@ -49,7 +53,8 @@ func TestLoginsThatFail(t *testing.T) {
 		{
 			"a code that is not entered", code, pending,
 			[]string{"devices", "--timeout", "50ms"},
-			"inbox office@firm.example was not added: there was no login as office@firm.example within 50ms; nothing was stored; log in again\n",
+			"inbox office@firm.example was not added: there was no login as office@firm.example within 50ms; " +
+				"nothing was stored; log in again\n",
 		},
 		{
 			"a code that has expired", code, answer(http.StatusBadRequest, `{"error":"expired_token"}`),
@@ -69,7 +74,8 @@ func TestLoginsThatFail(t *testing.T) {
 			file := withFakeProvider(t, tt.device, tt.token)
 			exit, stderr := runOn(t, file, append(add, tt.args...)...)
 			if exit != exitFailed || !strings.HasSuffix(stderr, tt.says) || strings.Count(stderr, "postrider: ") != 1 {
-				t.Errorf("exit code %d, it says\n%s\nwant %d and one line that ends with %q", exit, stderr, exitFailed, tt.says)
+				t.Errorf("exit code %d, it says\n%s\nwant %d and one line that ends with %q",
+					exit, stderr, exitFailed, tt.says)
 			}
 			if exit, stderr := runOn(t, file, "inbox", "show", "office@firm.example"); exit != exitUsage {
 				t.Errorf("the inbox was stored: exit code %d, %s", exit, stderr)
@@ -87,11 +93,14 @@ func TestTokenForAll(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"access_token":"for all","token_type":"Bearer","expires_in":3600}`)
 	})
-	add := []string{"inbox", "add", "office@firm.example", "--host", "127.0.0.1", "--security", "none", "--oauth", "robots", "--no-check"}
+	add := []string{
+		"inbox", "add", "office@firm.example", "--host", "127.0.0.1", "--security", "none",
+		"--oauth", "robots", "--no-check",
+	}
 	if exit, stderr := runOn(t, file, add...); exit != exitOK {
 		t.Fatal(stderr)
 	}
-	a := &app{config: file, err: io.Discard, env: func(string) (string, bool) { return "", false }}
+	a := &app{config: file, err: io.Discard, env: noEnv}
 	err := a.with(t.Context(), func(s *services) error {
 		in, err := s.inboxes.Get(t.Context(), "office@firm.example")
 		if err != nil {
@@ -121,7 +130,8 @@ func withFakeProvider(t *testing.T, device, token http.HandlerFunc) (file string
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprintf(w, `{"issuer":%q,"token_endpoint":"%[2]s/token","device_authorization_endpoint":"%[2]s/device","authorization_endpoint":"%[2]s/authorize"}`,
+		_, _ = fmt.Fprintf(w, `{"issuer":%q,"token_endpoint":"%[2]s/token",`+
+			`"device_authorization_endpoint":"%[2]s/device","authorization_endpoint":"%[2]s/authorize"}`,
 			server.URL, server.URL)
 	})
 	mux.HandleFunc("/device", device)
@@ -150,7 +160,7 @@ routes: [{name: all, match: {}, to: [intake@firm.example]}]
 func runOn(t *testing.T, file string, args ...string) (exit int, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &errs, env: func(string) (string, bool) { return "", false }}
+	a := &app{in: strings.NewReader(""), out: &out, err: &errs, env: noEnv}
 	exit = a.run(t.Context(), append([]string{"-c", file}, args...))
 	return exit, errs.String()
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -37,14 +38,17 @@ func TestCertificates(t *testing.T) {
 	if err := imap.AddUser(deskUser, deskPassword); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := imap.Append(deskUser, "INBOX", testserver.Mail("clerk@court.example", deskUser, "one", "The body.")); err != nil {
+	if _, err := imap.Append(deskUser, "INBOX", clerkMail("one")); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]})
-	settings := "imap: {ca_file: ca.pem}\nsmtp: {host: 127.0.0.1, port: " + strconv.Itoa(sink.Port()) + ", security: starttls, ca_file: ca.pem}\n" +
-		"forward: {from: forwarder@firm.example}\nroutes:\n  - {name: all, match: {}, to: [intake@firm.example]}\n"
-	for name, content := range map[string]string{"ca.pem": string(ca), "password": deskPassword, "postrider.yaml": settings} {
+	settings := fmt.Sprintf("imap: {ca_file: ca.pem}\n"+
+		"smtp: {host: 127.0.0.1, port: %d, security: starttls, ca_file: ca.pem}\n"+
+		"forward: {from: forwarder@firm.example}\n"+
+		"routes:\n  - {name: all, match: {}, to: [intake@firm.example]}\n", sink.Port())
+	files := map[string]string{"ca.pem": string(ca), "password": deskPassword, "postrider.yaml": settings}
+	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -52,14 +56,16 @@ func TestCertificates(t *testing.T) {
 	run := func(args ...string) []byte {
 		t.Helper()
 		var out, errs bytes.Buffer
-		a := &app{in: &bytes.Buffer{}, out: &out, err: &errs, env: func(string) (string, bool) { return "", false }}
-		if code := a.run(t.Context(), append([]string{"-c", filepath.Join(dir, "postrider.yaml")}, args...)); code != exitOK {
+		a := &app{in: &bytes.Buffer{}, out: &out, err: &errs, env: noEnv}
+		code := a.run(t.Context(), append([]string{"-c", filepath.Join(dir, "postrider.yaml")}, args...))
+		if code != exitOK {
 			t.Fatalf("%q: exit code %d: %s", args, code, &errs)
 		}
 		return out.Bytes()
 	}
 	run("check") // which has no database yet
-	run("inbox", "add", deskUser, "--host", "127.0.0.1", "--port", strconv.Itoa(imap.Port()), "--password-file", filepath.Join(dir, "password"), "--start", "all")
+	run("inbox", "add", deskUser, "--host", "127.0.0.1", "--port", strconv.Itoa(imap.Port()),
+		"--password-file", filepath.Join(dir, "password"), "--start", "all")
 	run("run")
 	var got struct {
 		Relay   time.Time `json:"relay_certificate_expires_at"`

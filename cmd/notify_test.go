@@ -28,7 +28,8 @@ func TestBeyond(t *testing.T) {
 				until = latest
 			}
 			if ok != (tt.timeout > 0) || ok && end.After(until.Add(noticeTime)) {
-				t.Errorf("notices end at %s (%v), want an end with --timeout only, and by %s", end, ok, until.Add(noticeTime))
+				t.Errorf("notices end at %s (%v), want an end with --timeout only, and by %s",
+					end, ok, until.Add(noticeTime))
 			}
 			if got.Err() != nil {
 				t.Errorf("notices have ended: %v, want some time for them", got.Err())

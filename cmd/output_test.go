@@ -19,10 +19,15 @@ func TestReportTableNote(t *testing.T) {
 	r := pass.Report{Inboxes: []pass.InboxReport{
 		{Email: "desk@firm.example", Error: "log in: \x1b[2Jno\nand close: no"},
 		{Email: "team@firm.example", Busy: "other\x1b[2J\nhost scans it"},
-		{Email: "club@firm.example", Error: "not tried: imap.example:993 could not be reached", Left: "imap.example:993"},
+		{
+			Email: "club@firm.example",
+			Error: "not tried: imap.example:993 could not be reached", Left: "imap.example:993",
+		},
 	}}
 	a.reportTable(r)
-	for _, want := range []string{"\tfailed, see above\n", "\tcannot reach imap.example:993\n", "\tother [2J host scans it\n"} {
+	for _, want := range []string{
+		"\tfailed, see above\n", "\tcannot reach imap.example:993\n", "\tother [2J host scans it\n",
+	} {
 		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "\x1b") {
 			t.Errorf("the table is\n%q\nwant in it, and printable: %q", out.String(), want)
 		}
@@ -34,8 +39,9 @@ func TestUnprinted(t *testing.T) {
 	full, stopped := io.Pipe()
 	_ = full.CloseWithError(errors.New("no space left on device"))
 	var errs bytes.Buffer
-	a := &app{out: stopped, err: &errs, env: func(string) (string, bool) { return "", false }}
-	if code := a.run(t.Context(), []string{"version"}); code != exitFailed || errs.String() != "postrider: no space left on device\n" {
+	a := &app{out: stopped, err: &errs, env: noEnv}
+	code := a.run(t.Context(), []string{"version"})
+	if code != exitFailed || errs.String() != "postrider: no space left on device\n" {
 		t.Errorf("exit code %d, standard error %q; want %d, and the reason", code, errs.String(), exitFailed)
 	}
 }
@@ -60,7 +66,8 @@ func TestUnprintedWithError(t *testing.T) {
 func TestConfirmUnprinted(t *testing.T) {
 	var errs bytes.Buffer
 	a := &app{in: strings.NewReader("y\n"), err: &errs, unprinted: errors.New("no space left on device")}
-	if err := a.confirm(false, "Make these changes?"); err == nil || !strings.HasPrefix(err.Error(), "nothing was changed") || errs.Len() > 0 {
+	err := a.confirm(false, "Make these changes?")
+	if err == nil || !strings.HasPrefix(err.Error(), "nothing was changed") || errs.Len() > 0 {
 		t.Errorf("confirm returns %v and prints %q, want an error, and no question", err, &errs)
 	}
 	if err := a.confirm(true, "Make these changes?"); err != nil {

@@ -34,15 +34,18 @@ func newManyInboxes(t *testing.T) string {
 	check(err)
 	t.Cleanup(sink.Close)
 	dir := t.TempDir()
-	config := fmt.Sprintf("smtp: {host: 127.0.0.1, port: %d, security: none}\nforward: {from: forwarder@firm.example}\n"+
-		"dedupe: all # no notes about the login that they share\nroutes: [{name: all, match: {}, to: [intake@firm.example]}]\n", sink.Port())
+	config := fmt.Sprintf("smtp: {host: 127.0.0.1, port: %d, security: none}\n"+
+		"forward: {from: forwarder@firm.example}\n"+
+		"dedupe: all # no notes about the login that they share\n"+
+		"routes: [{name: all, match: {}, to: [intake@firm.example]}]\n", sink.Port())
 	check(os.WriteFile(filepath.Join(dir, "postrider.yaml"), []byte(config), 0o600))
 	d, err := db.Open(t.Context(), db.Config{Driver: db.SQLite, Path: filepath.Join(dir, "postrider.db")})
 	check(err)
 	store := inbox.New(d, inbox.OpenSealer(filepath.Join(dir, "postrider.key")))
 	for i := range 24 {
 		in := inbox.Inbox{
-			Address: fmt.Sprintf("box%02d@firm.example", i), Username: deskUser, Host: "127.0.0.1", Port: imap.Port(), Security: inbox.None,
+			Address: fmt.Sprintf("box%02d@firm.example", i), Username: deskUser,
+			Host: "127.0.0.1", Port: imap.Port(), Security: inbox.None,
 			Labels: inbox.Labels{"tenant": "umbrella"},
 		}
 		if i < 10 {
@@ -67,8 +70,9 @@ func TestManyInboxes(t *testing.T) {
 	dir := newManyInboxes(t)
 	run := func(args string) (int, string) {
 		var out bytes.Buffer
-		a := &app{out: &out, err: &out, env: func(string) (string, bool) { return "", false }}
-		code := a.run(t.Context(), append([]string{"-c", filepath.Join(dir, "postrider.yaml")}, strings.Fields(args)...))
+		a := &app{out: &out, err: &out, env: noEnv}
+		argv := append([]string{"-c", filepath.Join(dir, "postrider.yaml")}, strings.Fields(args)...)
+		code := a.run(t.Context(), argv)
 		return code, out.String()
 	}
 	if code, out := run("run"); code != exitRetry {
@@ -97,7 +101,8 @@ func TestManyInboxes(t *testing.T) {
 		{"inbox list --label tenant=umbrella", 0, 14, `^INBOX\t`},
 		{"inbox list --json", 0, 24, `^{"email":"box00@firm.example",.*"labels":{"tenant":"acme"}`},
 		{"inbox list --json --failing", 0, 1, `^{"email":"box22@`},
-		{"check", 75, 1, `(?m)^note    inboxes: ` + summary + `; 23 inboxes are not shown; to see all: --all\nFAILED  inbox box22@.*\nok      relay: `},
+		{"check", 75, 1, `(?m)^note    inboxes: ` + summary + `; 23 inboxes are not shown; to see all: --all\n` +
+			`FAILED  inbox box22@.*\nok      relay: `},
 		{"check --all", 75, 23, `(?m)^note    inboxes: ` + summary + `\nok      inbox box00@`},
 		{"check --failing --label tenant=acme", 0, 0, `(?m)^ok      inboxes: 10 inboxes ok\nok      relay: `},
 		{"check --inbox box0*", 0, 10, `(?m)^ok      database: .*\nok      inbox box00@`},
@@ -111,7 +116,8 @@ func TestManyInboxes(t *testing.T) {
 				shown[box] = true
 			}
 			if code != tt.code || len(shown) != tt.boxes || !regexp.MustCompile(tt.want).MatchString(out) {
-				t.Errorf("exit code %d with %d inboxes, want %d with %d, and\n%s\nit shows\n%s", code, len(shown), tt.code, tt.boxes, tt.want, out)
+				t.Errorf("exit code %d with %d inboxes, want %d with %d, and\n%s\nit shows\n%s",
+					code, len(shown), tt.code, tt.boxes, tt.want, out)
 			}
 		})
 	}
@@ -123,8 +129,16 @@ func TestInboxCount(t *testing.T) {
 		o             overview
 		summary, rest string
 	}{
-		{inboxCount{ok: 998, trouble: 2, disabled: 3}, overview{}, "998 inboxes ok, 2 with trouble, 3 disabled", "1001 inboxes are not shown; to see all: --all"},
-		{inboxCount{ok: 1, trouble: 20}, overview{}, "1 inbox ok, 20 with trouble", "1 inbox is not shown; to see all: --all"},
+		{
+			inboxCount{ok: 998, trouble: 2, disabled: 3},
+			overview{},
+			"998 inboxes ok, 2 with trouble, 3 disabled", "1001 inboxes are not shown; to see all: --all",
+		},
+		{
+			inboxCount{ok: 1, trouble: 20},
+			overview{},
+			"1 inbox ok, 20 with trouble", "1 inbox is not shown; to see all: --all",
+		},
 		{inboxCount{trouble: 21}, overview{}, "0 inboxes ok, 21 with trouble", ""},
 		{inboxCount{ok: 21}, overview{all: true}, "21 inboxes ok", ""},
 		{inboxCount{ok: 21}, overview{failing: true}, "21 inboxes ok", ""},

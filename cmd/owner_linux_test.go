@@ -26,8 +26,8 @@ func TestFilesOfRoot(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "password"), []byte("sesame"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, stderr := runIn(t.Context(), t, env, "inbox", "add", "desk@firm.example", "--host", "imap.firm.example", "--no-check",
-		"--password-file", filepath.Join(dir, "password"))
+	code, stderr := runIn(t.Context(), t, env, "inbox", "add", "desk@firm.example",
+		"--host", "imap.firm.example", "--no-check", "--password-file", filepath.Join(dir, "password"))
 	if code != exitOK {
 		t.Fatalf("exit code %d, %s", code, stderr)
 	}
@@ -43,7 +43,9 @@ func TestFilesOfRoot(t *testing.T) {
 		}
 		owners[f.Name()] = info.Sys().(*syscall.Stat_t).Uid
 	}
-	want := map[string]uint32{"password": 0, "postrider.db": service, "postrider.db.migrate-lock": service, "postrider.key": service}
+	want := map[string]uint32{
+		"password": 0, "postrider.db": service, "postrider.db.migrate-lock": service, "postrider.key": service,
+	}
 	if !maps.Equal(owners, want) {
 		t.Errorf("the owners are %v, want %v", owners, want)
 	}

@@ -15,7 +15,10 @@ func TestDryRunOfSuspended(t *testing.T) {
 		var out strings.Builder
 		o := &observer{out: &out, then: func(*pass.Would) string { return "; it would be deleted" }}
 		o.Would(&pass.Would{}, tasks.Task{
-			Deliveries: []tasks.Delivery{{Recipient: "kept@x.example", Status: tasks.Pending}, {Recipient: "gone@x.example", Status: status}},
+			Deliveries: []tasks.Delivery{
+				{Recipient: "kept@x.example", Status: tasks.Pending},
+				{Recipient: "gone@x.example", Status: status},
+			},
 		})
 		if got := strings.Contains(out.String(), "deleted"); got != deleted {
 			t.Errorf("while the second delivery is %s it prints %q, want it deleted: %v", status, out.String(), deleted)

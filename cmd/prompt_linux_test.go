@@ -100,10 +100,12 @@ func TestAskPassword(t *testing.T) {
 			}
 			out := &answering{person: person, types: tt.types}
 			password, err := (&app{err: out}).askPassword(tty, deskUser)
-			if password != tt.password || (err == nil) != (tt.fault == "") || err != nil && (err.Error() != tt.fault || exitCode(err) != exitUsage) {
+			if password != tt.password || (err == nil) != (tt.fault == "") ||
+				err != nil && (err.Error() != tt.fault || exitCode(err) != exitUsage) {
 				t.Errorf("askPassword = %q, %v; want %q, %q", password, err, tt.password, tt.fault)
 			}
-			if got := bytes.ReplaceAll(out.Bytes(), []byte("\r\n"), []byte("\n")); string(got) != "Password of desk@firm.example: \n" {
+			got := bytes.ReplaceAll(out.Bytes(), []byte("\r\n"), []byte("\n"))
+			if string(got) != "Password of desk@firm.example: \n" {
 				t.Errorf("the terminal shows %q, want the question alone", got)
 			}
 			after, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)

@@ -23,6 +23,7 @@ func TestCheckThroughProxy(t *testing.T) {
 		"POSTRIDER_SMTP_PORT": "25", "POSTRIDER_SMTP_PROXY": "socks5://bob:p%3Aw@" + g.Addr,
 	}, "check")
 	if code != exitOK || g.LastTarget() != "smtp.firm.example:25" {
-		t.Errorf("exit code %d, %q, and the proxy was asked for %q; want 0, and smtp.firm.example:25", code, stderr, g.LastTarget())
+		t.Errorf("exit code %d, %q, and the proxy was asked for %q; want 0, and smtp.firm.example:25",
+			code, stderr, g.LastTarget())
 	}
 }

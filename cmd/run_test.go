@@ -69,6 +69,9 @@ func runWith(ctx context.Context, t *testing.T, dsn string, args ...string) (cod
 	return runIn(ctx, t, env, args...)
 }
 
+// noEnv is an environment without variables.
+func noEnv(string) (string, bool) { return "", false }
+
 // runIn runs a command with these environment variables.
 func runIn(ctx context.Context, t *testing.T, env map[string]string, args ...string) (code int, stderr string) {
 	t.Helper()
@@ -114,6 +117,8 @@ func TestDryRunJSON(t *testing.T) {
 func TestDryRunOfDueTasks(t *testing.T) {
 	got := tasks.Delivery{Recipient: "a@firm.example", Status: tasks.Delivered}
 	open := tasks.Delivery{Recipient: "b@firm.example", Status: tasks.Pending}
+	refused := tasks.Delivery{Recipient: "c@firm.example", Status: tasks.Failed}
+	unknown := tasks.Delivery{Recipient: "c@firm.example", Status: tasks.Sending}
 	bounced, waits := got, open
 	bounced.Arrival = &tasks.Arrival{Status: tasks.Bounced}
 	waits.DuplicateOf = 7
@@ -125,8 +130,8 @@ func TestDryRunOfDueTasks(t *testing.T) {
 		{"open", tasks.Task{Deliveries: []tasks.Delivery{got, open}}, true},
 		{"the inbox's own copy", tasks.Task{Keep: tasks.KeepOwnCopy, Deliveries: []tasks.Delivery{open}}, false},
 		{"a notice", tasks.Task{Form: tasks.Form{Mode: "notice"}, Deliveries: []tasks.Delivery{open}}, false},
-		{"refused", tasks.Task{Deliveries: []tasks.Delivery{{Recipient: "c@firm.example", Status: tasks.Failed}, open}}, false},
-		{"unknown", tasks.Task{Deliveries: []tasks.Delivery{{Recipient: "c@firm.example", Status: tasks.Sending}}}, false},
+		{"refused", tasks.Task{Deliveries: []tasks.Delivery{refused, open}}, false},
+		{"unknown", tasks.Task{Deliveries: []tasks.Delivery{unknown}}, false},
 		{"bounced", tasks.Task{Deliveries: []tasks.Delivery{bounced, open}}, false},
 		{"waits for another task", tasks.Task{Deliveries: []tasks.Delivery{waits, open}}, false},
 	} {

@@ -51,7 +51,8 @@ func TestScripts(t *testing.T) {
 			return setup(env)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "mail": mail, "sunk": sunk, "arrived": lastArrived, "busy": busy, "mode": mode, "uidvalidity": uidValidity, "forget": forget, "audited": audited, "expunge": expunge,
+			"exits": exits, "mail": mail, "sunk": sunk, "arrived": lastArrived, "busy": busy, "mode": mode,
+			"uidvalidity": uidValidity, "forget": forget, "audited": audited, "expunge": expunge,
 			"delete": deleteTasks, "became": became, "key": newKey, "sql": sqlCommand, "fill": fill,
 		},
 	})
@@ -96,7 +97,9 @@ func setup(env *testscript.Env) error {
 	env.Setenv("POSTRIDER_SMTP_PORT", strconv.Itoa(sink.Port()))
 	env.Setenv("SINK_PORT", strconv.Itoa(sink.Port()))
 	env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command otherwise
-	for _, name := range []string{"TZ", "LC_ALL", "FAKETIME", "FAKETIME_DONT_FAKE_MONOTONIC", "FAKETIME_FORCE_MONOTONIC_FIX", "LD_PRELOAD"} {
+	for _, name := range []string{
+		"TZ", "LC_ALL", "FAKETIME", "FAKETIME_DONT_FAKE_MONOTONIC", "FAKETIME_FORCE_MONOTONIC_FIX", "LD_PRELOAD",
+	} {
 		if value, ok := os.LookupEnv(name); ok { // as in the test's own process: scripts/clocks sets them
 			env.Setenv(name, value)
 		}
@@ -141,11 +144,15 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// clerkMail is a message to the desk.
+func clerkMail(subject string) []byte {
+	return testserver.Mail("clerk@court.example", deskUser, subject, "The body.")
+}
+
 // mail FOLDER SUBJECT...: a message for each subject.
 func mail(ts *testscript.TestScript, _ bool, args []string) {
 	for _, subject := range args[1:] {
-		msg := testserver.Mail("clerk@court.example", deskUser, subject, "The body.")
-		_, err := ts.Value("servers").(servers).imap.Append(deskUser, args[0], msg)
+		_, err := ts.Value("servers").(servers).imap.Append(deskUser, args[0], clerkMail(subject))
 		ts.Check(err)
 	}
 }
@@ -238,7 +245,8 @@ func became(ts *testscript.TestScript, _ bool, args []string) {
 	id, err := strconv.ParseInt(args[0], 10, 64)
 	ts.Check(err)
 	changed, err := sqlqueue.New(d).Arrived(ctx, "reports", id, args[1], tasks.Arrival{
-		Status: tasks.ArrivalStatus(args[2]), Code: 550, Enhanced: "5.1.1", Reply: "no such user", Remote: "mx.other.example",
+		Status: tasks.ArrivalStatus(args[2]), Code: 550, Enhanced: "5.1.1", Reply: "no such user",
+		Remote: "mx.other.example",
 	})
 	if ts.Check(err); !changed {
 		ts.Fatalf("%s of the delivery of task %d to %s changed nothing", args[2], id, args[1])

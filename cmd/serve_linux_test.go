@@ -28,10 +28,11 @@ func shows(t *testing.T, command string) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	log, shown := io.Pipe()
-	a := &app{in: strings.NewReader(""), out: shown, err: shown, env: func(string) (string, bool) { return "", false }}
+	a := &app{in: strings.NewReader(""), out: shown, err: shown, env: noEnv}
 	ended := make(chan int, 1)
 	go func() {
-		ended <- a.run(ctx, []string{"-c", filepath.Join(dir, "postrider.yaml"), "-v", command, "--listen", "127.0.0.1:0"})
+		config := filepath.Join(dir, "postrider.yaml")
+		ended <- a.run(ctx, []string{"-c", config, "-v", command, "--listen", "127.0.0.1:0"})
 		_ = shown.Close()
 	}()
 	var found []string
@@ -77,10 +78,11 @@ func shows(t *testing.T, command string) {
 			t.Errorf("%s %s: %d, want %d and %q in it:\n%s", tt.method, tt.path, code, tt.code, tt.has, body)
 		}
 	}
+	const clean = `"clean":true,"summary":"Every message is accounted for`
 	const result = `"by":"the status page (no login)"`
 	for until := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		_, body := ask("GET", "/api/v1/inboxes/"+deskUser)
-		if strings.Contains(body, result) && strings.Contains(body, `"clean":true,"summary":"Every message is accounted for`) {
+		if strings.Contains(body, result) && strings.Contains(body, clean) {
 			break
 		}
 		if time.Now().After(until) {

@@ -33,7 +33,8 @@ func TestParseAge(t *testing.T) {
 func TestParseSince(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 30, 0, 0, time.FixedZone("", 2*3600))
 	for in, want := range map[string]time.Duration{
-		"90d": 90 * 24 * time.Hour, "36h": 36 * time.Hour, "2026-11-20": 10*time.Hour + 30*time.Minute, "2026-11-19": 34*time.Hour + 30*time.Minute,
+		"90d": 90 * 24 * time.Hour, "36h": 36 * time.Hour,
+		"2026-11-20": 10*time.Hour + 30*time.Minute, "2026-11-19": 34*time.Hour + 30*time.Minute,
 		"": 0, "0": 0, "0s": 0, "-1h": 0, "yesterday": 0, "2026-11-21": 0, "2026-13-01": 0, "20.11.2026": 0,
 	} {
 		got, err := parseSince(in, now)
@@ -63,11 +64,15 @@ func TestStatusTable(t *testing.T) {
 		Inbox: "desk@firm.example", Active: true, LastScannedAt: before(time.Minute),
 		Stats: tasks.Stats{Now: now, ByStatus: map[tasks.Status]int{tasks.Forwarded: 123456}, Ended: 9},
 	}
-	never := health.Facts{Inbox: "new@firm.example", CreatedAt: *before(time.Hour), LastError: "log in:\n\x1b[2Jno", Stats: tasks.Stats{Now: now}}
+	never := health.Facts{
+		Inbox: "new@firm.example", CreatedAt: *before(time.Hour), LastError: "log in:\n\x1b[2Jno",
+		Stats: tasks.Stats{Now: now},
+	}
 	troubled := health.Facts{
 		Inbox: "team@firm.example", Active: true, LastScannedAt: before(59 * time.Minute),
 		Stats: tasks.Stats{
-			Now: now, Due: 12, Oldest: before(30 * 24 * time.Hour), Ended: 1000, Retried: 213, Conflicts: 17, ByStatus: map[tasks.Status]int{
+			Now: now, Due: 12, Oldest: before(30 * 24 * time.Hour), Ended: 1000, Retried: 213, Conflicts: 17,
+			ByStatus: map[tasks.Status]int{
 				tasks.Received: 12, tasks.InProgress: 4, tasks.Error: 3, tasks.Uncertain: 2, tasks.Dead: 1,
 				tasks.Forwarded: 123456, tasks.SkippedNoMatch: 7890, tasks.Skipped: 12,
 			},
@@ -99,7 +104,8 @@ func TestStatusTable(t *testing.T) {
 			}
 		}
 	}
-	if got := table(100, boxes...); !strings.Contains(got, "│ desk@firm.example │") || !strings.Contains(got, "│ 19 (12 due) │") {
+	got := table(100, boxes...)
+	if !strings.Contains(got, "│ desk@firm.example │") || !strings.Contains(got, "│ 19 (12 due) │") {
 		t.Errorf("with 100 columns the table is\n%s\nwant addresses that are not wrapped, and what is due", got)
 	}
 	const plainText = "INBOX\tACTIVE\tBACKLOG\tMESSAGES\tLAST DAY\tOLDEST\tLAST SCAN\n" +

@@ -76,7 +76,8 @@ func TestChangeHalfWay(t *testing.T) {
 		},
 		{
 			name: "the queue keeps one", keep: map[int64]bool{150: true},
-			code: exitRetry, stdout: "task 150: not changed, it was changed concurrently; try again\n249 changed, 1 not.\n",
+			code:   exitRetry,
+			stdout: "task 150: not changed, it was changed concurrently; try again\n249 changed, 1 not.\n",
 		},
 		{
 			name: "one of a batch, and one of the next, are changed concurrently",
@@ -92,7 +93,8 @@ func TestChangeHalfWay(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			queue := taskFake{status: map[int64]tasks.Status{}, keep: c.keep, meanwhile: func(f taskFake, first int64) error {
+			queue := taskFake{status: map[int64]tasks.Status{}, keep: c.keep}
+			queue.meanwhile = func(f taskFake, first int64) error {
 				if first == c.stopAt {
 					stop()
 				}
@@ -100,7 +102,7 @@ func TestChangeHalfWay(t *testing.T) {
 					return nil
 				}
 				return c.meanwhile(f, first)
-			}}
+			}
 			var out bytes.Buffer
 			j := (&app{out: &out}).job(queue, retry(), changeOptions{json: c.json})
 			j.Bulk, j.From = true, []tasks.Status{tasks.Dead}
@@ -158,7 +160,9 @@ func TestChangeOfDisabled(t *testing.T) {
 		Deliveries: []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Pending}},
 	}
 	const enable = `postrider inbox enable 'o'\''brien@firm.example'`
-	for what, got := range map[string]string{"retry": retry().done(task), "resolve --delivered": delivered().done(task)} {
+	for what, got := range map[string]string{
+		"retry": retry().done(task), "resolve --delivered": delivered().done(task),
+	} {
 		if !strings.Contains(got, "the next run after `"+enable+"` ") {
 			t.Errorf("%s says %q, want that the next run after %s goes on", what, got, enable)
 		}

@@ -18,7 +18,10 @@ func TestShowTask(t *testing.T) {
 		ID: 17, Status: tasks.Dead, Reason: "refused\nfor good",
 		Identity: tasks.Identity{Subject: "red\x1b[41m alert\r\nstatus  forwarded"},
 		Deliveries: []tasks.Delivery{
-			{Recipient: address, Status: tasks.Failed, Code: 550, Reply: strings.Repeat("5.7.1 denied\n", 10), Attempts: 2},
+			{
+				Recipient: address, Status: tasks.Failed, Code: 550, Reply: strings.Repeat("5.7.1 denied\n", 10),
+				Attempts: 2,
+			},
 			{Recipient: "later@firm.example", Status: tasks.Pending},
 		},
 	}, []tasks.Event{

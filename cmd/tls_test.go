@@ -11,7 +11,9 @@ import (
 func TestDatabaseTLSFile(t *testing.T) {
 	server, certFile := testserver.SecureMariaDB(t)
 	env := map[string]string{
-		"POSTRIDER_DATABASE_DRIVER": "mysql", "POSTRIDER_DATABASE_DSN": server.NewDatabase(t), "POSTRIDER_DATABASE_TLS": certFile,
+		"POSTRIDER_DATABASE_DRIVER": "mysql",
+		"POSTRIDER_DATABASE_DSN":    server.NewDatabase(t),
+		"POSTRIDER_DATABASE_TLS":    certFile,
 	}
 	if code, stderr := runIn(t.Context(), t, env, "migrate"); code != exitOK {
 		t.Errorf("with the server's certificate: exit code %d, %q; want 0", code, stderr)

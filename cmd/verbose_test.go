@@ -33,7 +33,9 @@ func newVerbose(t *testing.T, password, smtpPassword string, mechanism string) *
 		t.Fatal(err)
 	}
 	t.Cleanup(imap.Close)
-	sink, err := smtpsink.Start(smtpsink.Options{Auth: []string{mechanism}, Users: map[string]string{"forwarder": smtpPassword}, Reply: reply})
+	sink, err := smtpsink.Start(smtpsink.Options{
+		Auth: []string{mechanism}, Users: map[string]string{"forwarder": smtpPassword}, Reply: reply,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,10 @@ func newVerbose(t *testing.T, password, smtpPassword string, mechanism string) *
 	if err := imap.AddUser(deskUser, password); err != nil {
 		t.Fatal(err)
 	}
-	v := &verbose{t: t, imap: imap, sink: sink, config: filepath.Join(t.TempDir(), "postrider.yaml"), secrets: []string{password, smtpPassword}}
+	v := &verbose{
+		t: t, imap: imap, sink: sink, config: filepath.Join(t.TempDir(), "postrider.yaml"),
+		secrets: []string{password, smtpPassword},
+	}
 	config := fmt.Sprintf(`
 database: {path: postrider.db}
 secrets: {key_file: postrider.key}
@@ -62,12 +67,13 @@ routes:
 func (v *verbose) run(stdin string, args ...string) string {
 	v.t.Helper()
 	var out bytes.Buffer
-	a := &app{in: strings.NewReader(stdin), out: &out, err: &out, env: func(string) (string, bool) { return "", false }}
+	a := &app{in: strings.NewReader(stdin), out: &out, err: &out, env: noEnv}
 	code := a.run(v.t.Context(), append([]string{"-c", v.config}, args...))
 	for _, secret := range append(v.secrets, secretBody) {
 		for _, form := range forms(secret) {
 			if strings.Contains(out.String(), form) {
-				v.t.Errorf("`%s` (exit code %d) prints %q, a form of %q:\n%s", strings.Join(args, " "), code, form, secret, &out)
+				v.t.Errorf("`%s` (exit code %d) prints %q, a form of %q:\n%s",
+					strings.Join(args, " "), code, form, secret, &out)
 			}
 		}
 	}
@@ -77,7 +83,8 @@ func (v *verbose) run(stdin string, args ...string) string {
 func (v *verbose) mail(subjects ...string) {
 	v.t.Helper()
 	for _, s := range subjects {
-		if _, err := v.imap.Append(deskUser, "INBOX", testserver.Mail("clerk@court.example", deskUser, s, secretBody)); err != nil {
+		mail := testserver.Mail("clerk@court.example", deskUser, s, secretBody)
+		if _, err := v.imap.Append(deskUser, "INBOX", mail); err != nil {
 			v.t.Fatal(err)
 		}
 	}
@@ -105,8 +112,8 @@ func TestVerbose(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			v := newVerbose(t, tt.password, "relay-"+tt.password, tt.mechanism)
-			v.run(tt.password, "inbox", "add", deskUser, "--host", "127.0.0.1", "--port", strconv.Itoa(v.imap.Port()), "--security", "none",
-				"--auth", tt.auth, "--password-stdin", "--start", "all")
+			v.run(tt.password, "inbox", "add", deskUser, "--host", "127.0.0.1", "--port", strconv.Itoa(v.imap.Port()),
+				"--security", "none", "--auth", tt.auth, "--password-stdin", "--start", "all")
 			v.mail("mail 1", "refuse", "greylist", "nothing")
 			out := v.run("", "run", "-v")
 			want := func(lines ...string) {
@@ -119,16 +126,21 @@ func TestVerbose(t *testing.T) {
 			}
 			want(`msg="logged in" inbox=desk@firm.example server=127.0.0.1:`,
 				`msg="folder opened" inbox=desk@firm.example folder=INBOX messages=4 uidnext=5 cursor=0`,
-				`msg="message forwarded" inbox=desk@firm.example task=1 folder=INBOX uid=1 route=mail to="intake@firm.example 250 2.0.0 accepted"`,
-				`msg="message dead" inbox=desk@firm.example task=2 folder=INBOX uid=2 route=refused to="intake@firm.example 250 2.0.0 accepted, nobody@firm.example 550 5.1.1 no such user"`,
-				`msg="message not forwarded yet" inbox=desk@firm.example task=3 folder=INBOX uid=3 route=later to="later@firm.example 451 4.2.0 later"`,
-				`msg="message not forwarded: no route matches" inbox=desk@firm.example task=4 folder=INBOX uid=4 reason="no route matches"`)
+				`msg="message forwarded" inbox=desk@firm.example task=1 folder=INBOX uid=1 route=mail `+
+					`to="intake@firm.example 250 2.0.0 accepted"`,
+				`msg="message dead" inbox=desk@firm.example task=2 folder=INBOX uid=2 route=refused `+
+					`to="intake@firm.example 250 2.0.0 accepted, nobody@firm.example 550 5.1.1 no such user"`,
+				`msg="message not forwarded yet" inbox=desk@firm.example task=3 folder=INBOX uid=3 route=later `+
+					`to="later@firm.example 451 4.2.0 later"`,
+				`msg="message not forwarded: no route matches" inbox=desk@firm.example task=4 folder=INBOX uid=4 `+
+					`reason="no route matches"`)
 			if strings.Contains(out, " C: ") {
 				t.Errorf("-v logs the protocol:\n%s", out)
 			}
 			v.mail("mail 2")
 			out = v.run("", "run", "-vvv")
-			want("imap C: T1 ", "BODY[] {", "smtp C: AUTH "+tt.mechanism+" ***", "smtp C: RCPT TO:<intake@firm.example>", "smtp S: 354 ", "smtp C: (a message of ")
+			want("imap C: T1 ", "BODY[] {", "smtp C: AUTH "+tt.mechanism+" ***",
+				"smtp C: RCPT TO:<intake@firm.example>", "smtp S: 354 ", "smtp C: (a message of ")
 			v.run("", "run", "-vvv", "--log-format", "json")
 			v.run("", "check", "-vvv")
 			v.run("", "inbox", "check", deskUser, "-vvv")

@@ -29,10 +29,10 @@ type watcher struct {
 // watches begins a process that hands mail to a port of this host.
 func watches(t *testing.T, dir string, port int) watcher {
 	t.Helper()
-	a := &app{in: &bytes.Buffer{}, out: &bytes.Buffer{}, err: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}
+	a := &app{in: &bytes.Buffer{}, out: &bytes.Buffer{}, err: &bytes.Buffer{}, env: noEnv}
 	a.config = filepath.Join(dir, fmt.Sprintf("%d.yaml", port))
-	text := fmt.Sprintf("database: {path: p.db}\nsmtp: {host: 127.0.0.1, port: %d, security: none}\nforward: {from: forwarder@firm.example}\n"+
-		"routes: [{name: all, match: {}, to: [intake@firm.example]}]\n", port)
+	text := fmt.Sprintf("database: {path: p.db}\nsmtp: {host: 127.0.0.1, port: %d, security: none}\n"+
+		"forward: {from: forwarder@firm.example}\nroutes: [{name: all, match: {}, to: [intake@firm.example]}]\n", port)
 	if err := os.WriteFile(a.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,8 @@ func (w watcher) wants(step string, fails bool) {
 	})
 	n, err2 := w.services.measured(w.t.Context())
 	if err != nil || err2 != nil || said != fails || n.RelayUp == nil || *n.RelayUp == fails {
-		w.t.Errorf("%s: it was said that the relay fails: %t, %v; it is up: %v, %v; want that it fails: %t", step, said, err, n.RelayUp, err2, fails)
+		w.t.Errorf("%s: it was said that the relay fails: %t, %v; it is up: %v, %v; want that it fails: %t",
+			step, said, err, n.RelayUp, err2, fails)
 	}
 }
 
@@ -123,7 +124,10 @@ func deskWithMail(t *testing.T) inbox.Inbox {
 	if _, err := imap.Append(deskUser, "INBOX", []byte("Subject: Hearing\r\n\r\nat noon\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	return inbox.Inbox{Address: "desk@firm.example", Username: deskUser, Host: "127.0.0.1", Port: imap.Port(), Security: inbox.None}
+	return inbox.Inbox{
+		Address: "desk@firm.example", Username: deskUser,
+		Host: "127.0.0.1", Port: imap.Port(), Security: inbox.None,
+	}
 }
 
 func relayOf(t *testing.T, opts smtpsink.Options) *smtpsink.Server {
@@ -202,7 +206,8 @@ func TestSaysAgainWhatIsNotRecorded(t *testing.T) {
 	w.visits(w.adds(deskWithMail(t)))
 	renames := func(from, to string) {
 		t.Helper()
-		if err := w.services.db.Tx(t.Context(), func(tx *gorm.DB) error { return tx.Exec("ALTER TABLE " + from + " RENAME TO " + to).Error }); err != nil {
+		rename := func(tx *gorm.DB) error { return tx.Exec("ALTER TABLE " + from + " RENAME TO " + to).Error }
+		if err := w.services.db.Tx(t.Context(), rename); err != nil {
 			t.Fatal(err)
 		}
 	}

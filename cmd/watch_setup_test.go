@@ -30,7 +30,7 @@ events: {%s: {url: "%s", secrets: whsec_QUJDQUJDQUJDQUJDQUJDQUJDQUJDQUJDQUJDQUJD
 
 // watchedApp has a configuration with one destination of events, and a database.
 func watchedApp(t *testing.T, url string) (a *app, configure func(destination, kind string), migrate func()) {
-	a = &app{in: &bytes.Buffer{}, out: &bytes.Buffer{}, err: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}
+	a = &app{in: &bytes.Buffer{}, out: &bytes.Buffer{}, err: &bytes.Buffer{}, env: noEnv}
 	a.config = filepath.Join(t.TempDir(), "postrider.yaml")
 	configure = func(destination, kind string) {
 		text := fmt.Sprintf(watchedConfig, destination, url, kind)
@@ -48,7 +48,9 @@ func watchedApp(t *testing.T, url string) (a *app, configure func(destination, k
 
 // TestImapSettings: an edit that may repair a login has all sessions opened again.
 func TestImapSettings(t *testing.T) {
-	before := (&services{cfg: &config.Config{OAuth: map[string]config.OAuth{"app": {ClientSecret: "old"}}}}).imapSettings()
+	app := func(o config.OAuth) config.Config { return config.Config{OAuth: map[string]config.OAuth{"app": o}} }
+	old := app(config.OAuth{ClientSecret: "old"})
+	before := (&services{cfg: &old}).imapSettings()
 	for name, tt := range map[string]struct {
 		cfg  config.Config
 		same bool
@@ -56,12 +58,12 @@ func TestImapSettings(t *testing.T) {
 		"the poll":        {config.Config{Watch: config.Watch{Poll: 1}}, true},
 		"the proxy":       {config.Config{IMAP: config.IMAP{Proxy: "socks5://proxy.example"}}, false},
 		"the key file":    {config.Config{Secrets: config.Secrets{KeyFile: "other.key"}}, false},
-		"an application":  {config.Config{OAuth: map[string]config.OAuth{"app": {ClientSecret: "old", Tenant: "firm.example"}}}, false},
-		"a client secret": {config.Config{OAuth: map[string]config.OAuth{"app": {ClientSecret: "new"}}}, false},
-		"a key":           {config.Config{OAuth: map[string]config.OAuth{"app": {ClientSecret: "old", ServiceAccount: "{}"}}}, false},
+		"an application":  {app(config.OAuth{ClientSecret: "old", Tenant: "firm.example"}), false},
+		"a client secret": {app(config.OAuth{ClientSecret: "new"}), false},
+		"a key":           {app(config.OAuth{ClientSecret: "old", ServiceAccount: "{}"}), false},
 	} {
 		if tt.cfg.OAuth == nil {
-			tt.cfg.OAuth = map[string]config.OAuth{"app": {ClientSecret: "old"}}
+			tt.cfg.OAuth = old.OAuth
 		}
 		if same := (&services{cfg: &tt.cfg}).imapSettings() == before; same != tt.same {
 			t.Errorf("%s has changed, and sessions stay open: %t, want %t", name, same, tt.same)
@@ -87,7 +89,8 @@ func TestOneConfigurationAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := l.last
-	in, err := before.services.inboxes.Add(t.Context(), inbox.Inbox{Address: "desk@firm.example", Host: "127.0.0.1", Port: 143, Security: "none"}, "sesame")
+	desk := inbox.Inbox{Address: "desk@firm.example", Host: "127.0.0.1", Port: 143, Security: "none"}
+	in, err := before.services.inboxes.Add(t.Context(), desk, "sesame")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +132,8 @@ func TestOneConfigurationAtATime(t *testing.T) {
 	events := 0
 	err = before.services.outbox.List(t.Context(), outbox.Filter{}, func(outbox.Entry) error { events++; return nil })
 	if err != nil || events != 1 {
-		t.Errorf("there are %d events, %v; want the one of before: the new configuration wants none of an inbox", events, err)
+		t.Errorf("there are %d events, %v; want the one of before: the new configuration wants none of an inbox",
+			events, err)
 	}
 	for _, s := range []*watch.Setup{old, next} {
 		s.End()
@@ -161,7 +165,8 @@ func TestAnotherDatabaseFile(t *testing.T) {
 		t.Errorf("with another file, the setup is stale: %t, %v; want true", stale, err)
 	}
 	if _, err := l.load(t.Context()); err == nil || ended == nil || !strings.Contains(ended.Error(), "was replaced") {
-		t.Errorf("the configuration was read again: %v; the process ends because of %v; want that the file was replaced", err, ended)
+		t.Errorf("the configuration was read again: %v; the process ends because of %v; "+
+			"want that the file was replaced", err, ended)
 	}
 	setup.End()
 	setup.Close()
