@@ -19,9 +19,15 @@ func TestNamesOfBothVersions(t *testing.T) {
 		"IMAP4rev2":                utf8,
 		"ID IMAP4rev2":             utf8,
 	} {
-		for kind, login := range map[string]string{"in a code": "{tag} OK [CAPABILITY " + caps + "] in\r\n", "asked for": "{tag} OK in\r\n"} {
+		for kind, login := range map[string]string{
+			"in a code": "{tag} OK [CAPABILITY " + caps + "] in\r\n",
+			"asked for": "{tag} OK in\r\n",
+		} {
 			t.Run(caps+", "+kind, func(t *testing.T) {
-				replies := map[string]string{"LOGIN": login, "CAPABILITY": "* CAPABILITY " + caps + "\r\n" + tagOK, "EXAMINE": examined.Reply}
+				replies := map[string]string{
+					"LOGIN": login, "EXAMINE": examined.Reply,
+					"CAPABILITY": "* CAPABILITY " + caps + "\r\n" + tagOK,
+				}
 				c := dial(t, fakeConfig(t, func(c *fakeimap.Conn) {
 					c.Send(greeting.Reply)
 					for line, ok := c.ReadLine(); ok; line, ok = c.ReadLine() {
@@ -35,7 +41,8 @@ func TestNamesOfBothVersions(t *testing.T) {
 				if _, err := c.Select(t.Context(), "Entwürfe"); err != nil {
 					t.Error(err)
 				}
-				if rev2 := strings.Contains(strings.ToUpper(caps), "REV2"); c.Moves() != rev2 || c.ExpungesByUID() != rev2 || c.Idles() != rev2 {
+				rev2 := strings.Contains(strings.ToUpper(caps), "REV2")
+				if c.Moves() != rev2 || c.ExpungesByUID() != rev2 || c.Idles() != rev2 {
 					t.Errorf("it has %q; want MOVE, UIDPLUS and IDLE: %v", c.Capabilities(), rev2)
 				}
 			})

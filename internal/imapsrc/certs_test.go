@@ -36,7 +36,9 @@ func secured(t *testing.T, server *tls.Config) (cfg imapsrc.Config, resumed chan
 	return cfg, resumed
 }
 
-func newCertificate(t *testing.T, f func() (tls.Certificate, *x509.CertPool, error)) (tls.Certificate, *x509.CertPool, certs.Fingerprint) {
+func newCertificate(
+	t *testing.T, f func() (tls.Certificate, *x509.CertPool, error),
+) (tls.Certificate, *x509.CertPool, certs.Fingerprint) {
 	t.Helper()
 	cert, pool, err := f()
 	if err != nil {
@@ -69,11 +71,14 @@ func TestFingerprint(t *testing.T) {
 			"postrider inbox set ann@x.org --tls-fingerprint " + string(print) + "`",
 		}},
 		{"not trusted", valid, none, "", []string{
-			"does not trust", "imap.ca_file", "postrider inbox set ann@x.org --ca-file FILE`", "--tls-fingerprint " + string(print) + "`",
+			"does not trust", "imap.ca_file", "postrider inbox set ann@x.org --ca-file FILE`",
+			"--tls-fingerprint " + string(print) + "`",
 		}},
 		{"future", future, trustedFuture, "", []string{"is valid from", "set this machine's clock"}},
 		{"expired", expired, trustedToo, "", []string{"is valid from", "--tls-fingerprint " + string(expiredPrint)}},
-		{"another name", elsewhere, trustedElsewhere, "", []string{"not for 127.0.0.1", "--tls-fingerprint " + string(elsewherePrint)}},
+		{"another name", elsewhere, trustedElsewhere, "", []string{
+			"not for 127.0.0.1", "--tls-fingerprint " + string(elsewherePrint),
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg, _ := secured(t, &tls.Config{Certificates: []tls.Certificate{tt.server}})
@@ -150,12 +155,14 @@ func TestClientCertificate(t *testing.T) {
 			says string // in the error; empty: accepted
 		}{
 			{"known", &client, ""},
-			{"none", nil, "the server wants a certificate of the client; set it with `postrider inbox set ann@x.org --client-cert FILE`"},
+			{"none", nil, "the server wants a certificate of the client; " +
+				"set it with `postrider inbox set ann@x.org --client-cert FILE`"},
 			{"unknown", &stranger, "the server does not accept the certificate of --client-cert"},
 		} {
 			t.Run(tls.VersionName(version)+" "+tt.name, func(t *testing.T) {
 				cfg, _ := secured(t, &tls.Config{
-					Certificates: []tls.Certificate{valid}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients, MaxVersion: version,
+					Certificates: []tls.Certificate{valid}, MaxVersion: version,
+					ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients,
 				})
 				cfg.RootCAs, cfg.ClientCert = trusted, tt.cert
 				c, err := imapsrc.Dial(t.Context(), cfg)

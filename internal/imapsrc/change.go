@@ -34,7 +34,9 @@ func (c *Conn) ExpungesByUID() bool { return c.caps.Has(imap.CapUIDPlus) }
 // The error of this and the next methods is KindMessage when the server refuses, and KindNoFolder
 // when there is no such folder.
 func (c *Conn) AddFlag(ctx context.Context, uids []uint32, flag string) error {
-	return c.change(ctx, "set "+flag+" in folder", uids, func(set imap.UIDSet) error { return c.store(set, imap.StoreFlagsAdd, flag) })
+	return c.change(ctx, "set "+flag+" in folder", uids, func(set imap.UIDSet) error {
+		return c.store(set, imap.StoreFlagsAdd, flag)
+	})
 }
 
 func (c *Conn) store(set imap.UIDSet, op imap.StoreFlagsOp, flag string) error {

@@ -22,7 +22,7 @@ func toChangeOn(t *testing.T, offers, folder string, steps ...fakeimap.Step) *im
 	s := fakeimap.Start(t, fakeimap.Script(append([]fakeimap.Step{
 		{Reply: "* OK [CAPABILITY IMAP4rev1 " + offers + "] hello\r\n"},
 		{Expect: "LOGIN", Reply: "{tag} OK [CAPABILITY IMAP4rev1 " + offers + "] in\r\n"},
-		{Expect: "SELECT", Reply: folder + "* 3 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n{tag} OK done\r\n"},
+		{Expect: "SELECT", Reply: folder + "* 3 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n" + tagOK},
 	}, steps...)...))
 	cfg := account(t)
 	cfg.Port, cfg.IdleTimeout = s.Port(), 10*time.Second
@@ -44,7 +44,9 @@ func TestExpunge(t *testing.T) {
 		"many":      {strings.Repeat("* 1 EXPUNGE\r\n", 500) + "{tag} OK done\r\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := toChange(t, fakeimap.Step{Expect: "UID STORE", Reply: "{tag} OK done\r\n"}, fakeimap.Step{Expect: "UID EXPUNGE 5", Reply: tt.answer})
+			c := toChange(t,
+				fakeimap.Step{Expect: "UID STORE", Reply: "{tag} OK done\r\n"},
+				fakeimap.Step{Expect: "UID EXPUNGE 5", Reply: tt.answer})
 			err := c.Expunge(t.Context(), []uint32{5})
 			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("Expunge = %v, want an error with %q", err, tt.want)
@@ -61,7 +63,10 @@ func TestExpungeRefused(t *testing.T) {
 		fakeimap.Step{Expect: `UID STORE 5 -FLAGS.SILENT \(\\Deleted\)`, Reply: "{tag} OK done\r\n"},
 		fakeimap.Step{Expect: `UID STORE 5 \+FLAGS.SILENT \(\\Seen\)`, Reply: "{tag} BAD what\r\n"},
 	)
-	for what, err := range map[string]error{"Expunge": c.Expunge(t.Context(), []uint32{5}), "AddFlag": c.AddFlag(t.Context(), []uint32{5}, `\Seen`)} {
+	for what, err := range map[string]error{
+		"Expunge": c.Expunge(t.Context(), []uint32{5}),
+		"AddFlag": c.AddFlag(t.Context(), []uint32{5}, `\Seen`),
+	} {
 		var e *imapsrc.Error
 		if !errors.As(err, &e) || e.Kind != imapsrc.KindMessage {
 			t.Errorf("%s = %v, want a refusal of the message", what, err)
@@ -72,7 +77,8 @@ func TestExpungeRefused(t *testing.T) {
 // TestMoveWithoutMOVE: the library would send a plain EXPUNGE.
 func TestMoveWithoutMOVE(t *testing.T) {
 	c := toChange(t)
-	if err := c.Move(t.Context(), []uint32{5}, "Done"); err == nil || !strings.Contains(err.Error(), "does not offer MOVE") {
+	err := c.Move(t.Context(), []uint32{5}, "Done")
+	if err == nil || !strings.Contains(err.Error(), "does not offer MOVE") {
 		t.Errorf("Move = %v, want that the server does not offer it", err)
 	}
 }
@@ -88,14 +94,22 @@ func TestKeeps(t *testing.T) {
 		{"all", "* OK [PERMANENTFLAGS (\\Answered \\Seen \\*)] f\r\n", true, true},
 		{"this keyword", "* OK [PERMANENTFLAGS (\\Seen $forwarded)] f\r\n", true, true},
 		{"SurgeMail", "* OK [PERMANENTFLAGS (\\Deleted  \\Seen $Forwarded )] f\r\n", true, true},
-		{"Gmail", "* OK [PERMANENTFLAGS (OIB-Seen-[Gmail]/Trash OIB-[Gmail]/All Mail \\Seen Gr\xfcn a\"b \\ $Forwarded)] [f]\r\n", true, true},
+		{
+			"Gmail", "* OK [PERMANENTFLAGS (OIB-Seen-[Gmail]/Trash OIB-[Gmail]/All Mail " +
+				"\\Seen Gr\xfcn a\"b \\ $Forwarded)] [f]\r\n",
+			true, true,
+		},
 		{"Gmail, all", "* OK [PERMANENTFLAGS (\\Answered OIB-Seen-[Gmail]/Trash \\*)] f\r\n", true, true},
 		{"none that can be read", "* OK [PERMANENTFLAGS (OIB-Seen-[Gmail]/Trash)] f\r\n", true, true},
-		{"Exchange", "* OK [PERMANENTFLAGS (\\Seen \\Answered \\Flagged \\Deleted \\Draft $MDNSent)] f\r\n", true, false},
+		{
+			"Exchange", "* OK [PERMANENTFLAGS (\\Seen \\Answered \\Flagged \\Deleted \\Draft $MDNSent)] f\r\n",
+			true, false,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := toChangeOn(t, "UIDPLUS", tt.folder)
-			if seen, forwarded := c.Keeps(`\Seen`), c.Keeps("$Forwarded"); seen != tt.seen || forwarded != tt.forwarded {
+			seen, forwarded := c.Keeps(`\Seen`), c.Keeps("$Forwarded")
+			if seen != tt.seen || forwarded != tt.forwarded {
 				t.Errorf("it keeps \\Seen: %t, $Forwarded: %t; want %t, %t", seen, forwarded, tt.seen, tt.forwarded)
 			}
 		})
@@ -104,7 +118,8 @@ func TestKeeps(t *testing.T) {
 
 // TestGmail: Google's server is known, and so is its folder for deleted messages, in any language.
 func TestGmail(t *testing.T) {
-	list := "* LIST (\\HasNoChildren) \"/\" INBOX\r\n* LIST (\\HasNoChildren \\Trash) \"/\" \"[Gmail]/Papierkorb\"\r\n{tag} OK done\r\n"
+	list := "* LIST (\\HasNoChildren) \"/\" INBOX\r\n" +
+		"* LIST (\\HasNoChildren \\Trash) \"/\" \"[Gmail]/Papierkorb\"\r\n{tag} OK done\r\n"
 	for offers, tt := range map[string]struct {
 		gmail       bool
 		list, trash string
@@ -115,7 +130,8 @@ func TestGmail(t *testing.T) {
 		c := toChangeOn(t, offers, "", fakeimap.Step{Expect: "LIST", Reply: tt.list})
 		trash, err := c.Trash(t.Context())
 		if err != nil || trash != tt.trash || c.IsGmail() != tt.gmail {
-			t.Errorf("%s: Gmail: %t, the folder for deleted messages %q, %v; want %t, %q", offers, c.IsGmail(), trash, err, tt.gmail, tt.trash)
+			t.Errorf("%s: Gmail: %t, the folder for deleted messages %q, %v; want %t, %q",
+				offers, c.IsGmail(), trash, err, tt.gmail, tt.trash)
 		}
 	}
 }

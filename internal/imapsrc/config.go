@@ -48,10 +48,12 @@ type Config struct {
 	// lower case.
 	Proxy string
 
-	RootCAs     *x509.CertPool        // nil for the system's
-	Fingerprint certs.Fingerprint     // of the only certificate to accept; empty: by RootCAs
-	ClientCert  *tls.Certificate      // shown to a server that asks for one; nil for none
-	Certificate func(until time.Time) // called at each handshake with the end of the server certificate's validity; may be nil
+	RootCAs     *x509.CertPool    // nil for the system's
+	Fingerprint certs.Fingerprint // of the only certificate to accept; empty: by RootCAs
+	ClientCert  *tls.Certificate  // shown to a server that asks for one; nil for none
+	// Certificate is called at each handshake with the end of the server certificate's validity. It
+	// may be nil.
+	Certificate func(until time.Time)
 	// Sessions keeps TLS sessions for later connections to the same host (RFC 8446 2.2); nil for
 	// none. A resumed session may not have its certificate verified again, and the server does not
 	// ask for the client's again, so whoever shares it has the same RootCAs, Fingerprint and
@@ -93,7 +95,10 @@ func (cfg Config) validate() error {
 
 // tls is the configuration of TLS. asked is called when the server asks for a certificate.
 func (cfg Config) tls(asked func()) *tls.Config {
-	config := &tls.Config{ServerName: cfg.Host, RootCAs: cfg.RootCAs, MinVersion: tls.VersionTLS12, ClientSessionCache: cfg.Sessions}
+	config := &tls.Config{
+		ServerName: cfg.Host, RootCAs: cfg.RootCAs,
+		MinVersion: tls.VersionTLS12, ClientSessionCache: cfg.Sessions,
+	}
 	certs.Pin(config, cfg.Fingerprint)
 	certs.Watch(config, cfg.Certificate)
 	certs.Present(config, cfg.ClientCert, asked)

@@ -28,7 +28,7 @@ func (c *Conn) Counts(ctx context.Context, names []string) (map[string]uint32, e
 
 // statuses sends STATUS (RFC 3501 6.3.10) for all folders at once, within do. It leaves out those
 // that the server does not tell about.
-func (c *Conn) statuses(names []string, options imap.StatusOptions, each func(name string, data *imap.StatusData)) (lost error) {
+func (c *Conn) statuses(names []string, options imap.StatusOptions, each func(string, *imap.StatusData)) (lost error) {
 	var asked []*imapclient.StatusCommand
 	for _, name := range names {
 		asked = append(asked, c.client.Status(name, &options))

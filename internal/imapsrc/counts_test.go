@@ -14,8 +14,8 @@ var names = []string{"Archive", "INBOX", "Junk"}
 func TestCounts(t *testing.T) {
 	c := dial(t, fake(t, greeting, loggedIn,
 		fakeimap.Step{Expect: `STATUS "?Archive"? \(MESSAGES\)$`, Reply: "{tag} NO [NOPERM] not yours\r\n"},
-		fakeimap.Step{Expect: `STATUS "?INBOX"? \(MESSAGES\)$`, Reply: "* STATUS INBOX (MESSAGES 4)\r\n{tag} OK done\r\n"},
-		fakeimap.Step{Expect: `STATUS "?Junk"? \(MESSAGES\)$`, Reply: "* STATUS Junk (MESSAGES 0)\r\n{tag} OK done\r\n"},
+		fakeimap.Step{Expect: `STATUS "?INBOX"? \(MESSAGES\)$`, Reply: "* STATUS INBOX (MESSAGES 4)\r\n" + tagOK},
+		fakeimap.Step{Expect: `STATUS "?Junk"? \(MESSAGES\)$`, Reply: "* STATUS Junk (MESSAGES 0)\r\n" + tagOK},
 		logout))
 	got, err := c.Counts(t.Context(), names)
 	if want := map[string]uint32{"INBOX": 4, "Junk": 0}; err != nil || !maps.Equal(got, want) {
@@ -34,11 +34,16 @@ func TestHint(t *testing.T) {
 	const hint = "make an app password at https://provider.example/"
 	for says, set := range map[string]func(*imapsrc.Config){
 		"bad); " + hint + "; set it with `postrider inbox set ann --password-stdin`": func(*imapsrc.Config) {},
-		"bad); " + hint + "; nothing was stored; try again with the right one":       func(c *imapsrc.Config) { c.Unstored = true },
-		"bad); " + hint + "; change it in file:/run/secrets/ann":                     func(c *imapsrc.Config) { c.PasswordFrom = "file:/run/secrets/ann" },
+		"bad); " + hint + "; nothing was stored; try again with the right one": func(c *imapsrc.Config) {
+			c.Unstored = true
+		},
+		"bad); " + hint + "; change it in file:/run/secrets/ann": func(c *imapsrc.Config) {
+			c.PasswordFrom = "file:/run/secrets/ann"
+		},
 	} {
 		t.Run(says, func(t *testing.T) {
-			cfg := fake(t, greeting, fakeimap.Step{Expect: "LOGIN", Reply: "{tag} NO [AUTHENTICATIONFAILED] bad\r\n"}, logout)
+			refused := fakeimap.Step{Expect: "LOGIN", Reply: "{tag} NO [AUTHENTICATIONFAILED] bad\r\n"}
+			cfg := fake(t, greeting, refused, logout)
 			cfg.Hint = hint
 			set(&cfg)
 			_, err := imapsrc.Dial(t.Context(), cfg)

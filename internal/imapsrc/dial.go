@@ -156,7 +156,8 @@ func startTLSAnswered(answer *imap.Error, said string) error {
 	case answer != nil && answer.Type == imap.StatusResponseTypeOK:
 		return nil
 	case kind != KindPlaintext:
-		return &Error{Kind: kind, Err: fmt.Errorf("the server refused STARTTLS (%s)", said), BackOff: backOff(answer.Text)}
+		err := fmt.Errorf("the server refused STARTTLS (%s)", said)
+		return &Error{Kind: kind, Err: err, BackOff: backOff(answer.Text)}
 	}
 	return &Error{Kind: kind, Err: fmt.Errorf("the server does not offer STARTTLS (%s); "+
 		"use security tls, usually on port 993", said)}

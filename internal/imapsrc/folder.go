@@ -136,7 +136,9 @@ func (c *Conn) suggest(ctx context.Context, err error, name string, no *imap.Err
 	}
 	missing := no.Code == imap.ResponseCodeNonExistent || no.Code == imap.ResponseCodeTryCreate || // RFC 5530 3
 		no.Code == "" && no.Type == imap.StatusResponseTypeNo // Dovecot 2.3
-	e.Unlisted = missing && !slices.ContainsFunc(names, func(other string) bool { return strings.EqualFold(other, name) })
+	e.Unlisted = missing && !slices.ContainsFunc(names, func(other string) bool {
+		return strings.EqualFold(other, name)
+	})
 	hint := text.DidYouMean(name, names)
 	if hint == "" {
 		hint = "; the server has " + text.Cut(strings.Join(names, ", "), 200)

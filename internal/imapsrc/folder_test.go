@@ -16,8 +16,8 @@ func TestSelect(t *testing.T) {
 	const ok = "{tag} OK\r\n" // without a text
 	examine := func(reply string) fakeimap.Step { return fakeimap.Step{Expect: "EXAMINE INBOX", Reply: reply} }
 	noUIDNext := examine("* 2 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n{tag} OK [READ-ONLY]\r\n")
-	status := func(reply string) fakeimap.Step {
-		return fakeimap.Step{Expect: `STATUS INBOX \(UIDNEXT\)`, Reply: reply}
+	status := func(reply string) []fakeimap.Step {
+		return []fakeimap.Step{noUIDNext, {Expect: `STATUS INBOX \(UIDNEXT\)`, Reply: reply}}
 	}
 	refused := func(answer, list string) []fakeimap.Step {
 		return []fakeimap.Step{examine("{tag} " + answer + "\r\n"), {Expect: `LIST "" "\*"`, Reply: list}}
@@ -38,50 +38,76 @@ func TestSelect(t *testing.T) {
 		says  string
 		gone  bool // Error.Unlisted
 	}{
-		"UIDNEXT from STATUS": {steps: []fakeimap.Step{noUIDNext, status("* STATUS inbox (UIDNEXT 10)\r\n" + ok)}, want: full},
+		"UIDNEXT from STATUS": {steps: status("* STATUS inbox (UIDNEXT 10)\r\n" + ok), want: full},
 		"codes in other cases": {steps: []fakeimap.Step{
-			examine("* 2 EXISTS\r\n* OK [UidValidity 7] v\r\n* OK [uidnext 10] n\r\n* OK [unknown Arg] n\r\n{tag} OK [read-only]\r\n"),
+			examine("* 2 EXISTS\r\n* OK [UidValidity 7] v\r\n* OK [uidnext 10] n\r\n" +
+				"* OK [unknown Arg] n\r\n{tag} OK [read-only]\r\n"),
 		}, want: full},
 		"DavMail: a space too many": {steps: []fakeimap.Step{
 			examine("*  2 EXISTS\r\n*  OK [UIDVALIDITY  7 ] v\r\n* OK [UIDNEXT 10] n  n\r\n{tag} OK [READ-ONLY]\r\n"),
 		}, want: full},
-		"and in STATUS":     {steps: []fakeimap.Step{noUIDNext, status("* STATUS  INBOX  ( UIDNEXT  10 ) \r\n" + ok)}, want: full},
-		"no UIDNEXT at all": {steps: []fakeimap.Step{noUIDNext, status("* STATUS INBOX ()\r\n" + ok)}, want: unknown},
-		"STATUS refused":    {steps: []fakeimap.Step{noUIDNext, status("{tag} NO\r\n")}, want: unknown},
-		"no UIDVALIDITY":    {steps: []fakeimap.Step{examine("* 2 EXISTS\r\n" + ok)}, kind: imapsrc.KindNoCursor, says: "cannot be monitored"},
+		"and in STATUS":     {steps: status("* STATUS  INBOX  ( UIDNEXT  10 ) \r\n" + ok), want: full},
+		"no UIDNEXT at all": {steps: status("* STATUS INBOX ()\r\n" + ok), want: unknown},
+		"STATUS refused":    {steps: status("{tag} NO\r\n"), want: unknown},
+		"no UIDVALIDITY": {
+			steps: []fakeimap.Step{examine("* 2 EXISTS\r\n" + ok)},
+			kind:  imapsrc.KindNoCursor, says: "cannot be monitored",
+		},
 		"UIDs are not persistent": {
-			steps: []fakeimap.Step{examine("* OK [UIDVALIDITY 7] v\r\n* NO [UIDNOTSTICKY] no persistent UIDs\r\n" + ok)},
-			kind:  imapsrc.KindNoCursor, says: `open folder "INBOX": the folder's UIDs are not persistent`,
+			steps: []fakeimap.Step{
+				examine("* OK [UIDVALIDITY 7] v\r\n* NO [UIDNOTSTICKY] no persistent UIDs\r\n" + ok),
+			},
+			kind: imapsrc.KindNoCursor, says: `open folder "INBOX": the folder's UIDs are not persistent`,
 		},
 		"not there": {
-			steps: refused("NO [NONEXISTENT] none", listed(`(\Noselect) "/" INBOY`, `() "/" Inbax`, `() "/" "Sent Items"`)),
-			kind:  imapsrc.KindNoFolder, says: `(NO [NONEXISTENT] none); did you mean Inbax?`, gone: true,
+			steps: refused("NO [NONEXISTENT] none",
+				listed(`(\Noselect) "/" INBOY`, `() "/" Inbax`, `() "/" "Sent Items"`)),
+			kind: imapsrc.KindNoFolder, says: `(NO [NONEXISTENT] none); did you mean Inbax?`, gone: true,
 		},
 		"not there, says Dovecot": {
-			steps: refused("NO Mailbox doesn't exist: INBOX", listed(`() "/" Sent`)), kind: imapsrc.KindNoFolder, says: "doesn't exist", gone: true,
+			steps: refused("NO Mailbox doesn't exist: INBOX", listed(`() "/" Sent`)),
+			kind:  imapsrc.KindNoFolder, says: "doesn't exist", gone: true,
 		},
-		"not listed, and forbidden": {steps: refused("NO [NOPERM] no", listed(`() "/" Sent`)), kind: imapsrc.KindNoFolder, says: "NOPERM"},
-		"not listed, and BAD":       {steps: refused("BAD Folder could not be found.", listed(`() "/" Sent`)), kind: imapsrc.KindNoFolder, says: "BAD"},
+		"not listed, and forbidden": {
+			steps: refused("NO [NOPERM] no", listed(`() "/" Sent`)),
+			kind:  imapsrc.KindNoFolder, says: "NOPERM",
+		},
+		"not listed, and BAD": {
+			steps: refused("BAD Folder could not be found.", listed(`() "/" Sent`)),
+			kind:  imapsrc.KindNoFolder, says: "BAD",
+		},
 		"there, and refused": {
-			steps: refused("NO not now", listed(`() "/" Inbox`)), kind: imapsrc.KindNoFolder, says: "the server refused (NO not now)",
+			steps: refused("NO not now", listed(`() "/" Inbox`)),
+			kind:  imapsrc.KindNoFolder, says: "the server refused (NO not now)",
 		},
 		"not for this user": {
 			steps: refused("NO [AUTHORIZATIONFAILED] no", listed(`() "/" INBOX`)),
 			kind:  imapsrc.KindNoFolder, says: "the server refused (NO [AUTHORIZATIONFAILED] no)",
 		},
-		"not there, and no list": {steps: refused("NO none", "{tag} NO\r\n"), kind: imapsrc.KindNoFolder, says: "the server refused (NO none)"},
+		"not there, and no list": {
+			steps: refused("NO none", "{tag} NO\r\n"),
+			kind:  imapsrc.KindNoFolder, says: "the server refused (NO none)",
+		},
 		"not there, says hMailServer": {
 			steps: refused("BAD Folder could not be found.", listed(`() "/" INBOX`)),
 			kind:  imapsrc.KindNoFolder, says: "(BAD Folder could not be found.)",
 		},
 		"out of order": {
-			steps: refused("BAD User is authenticated but not connected.", "{tag} BAD User is authenticated but not connected.\r\n"),
-			kind:  imapsrc.KindProtocol, says: "not connected",
+			steps: refused("BAD User is authenticated but not connected.",
+				"{tag} BAD User is authenticated but not connected.\r\n"),
+			kind: imapsrc.KindProtocol, says: "not connected",
 		},
-		"unavailable": {steps: []fakeimap.Step{examine("{tag} NO [UNAVAILABLE] later\r\n")}, kind: imapsrc.KindUnavailable, says: "later"},
-		"in use":      {steps: []fakeimap.Step{examine("{tag} NO [INUSE] locked\r\n")}, kind: imapsrc.KindInUse, says: "locked"},
+		"unavailable": {
+			steps: []fakeimap.Step{examine("{tag} NO [UNAVAILABLE] later\r\n")},
+			kind:  imapsrc.KindUnavailable, says: "later",
+		},
+		"in use": {
+			steps: []fakeimap.Step{examine("{tag} NO [INUSE] locked\r\n")},
+			kind:  imapsrc.KindInUse, says: "locked",
+		},
 		"hangs up": {
-			steps: []fakeimap.Step{{Expect: "EXAMINE", Reply: "* 2 EXISTS\r\n", Close: true}}, kind: imapsrc.KindNetwork, says: "closed",
+			steps: []fakeimap.Step{{Expect: "EXAMINE", Reply: "* 2 EXISTS\r\n", Close: true}},
+			kind:  imapsrc.KindNetwork, says: "closed",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,11 +157,15 @@ func TestList(t *testing.T) {
 		"a liar":  {`UID FETCH 10:20 `, uids(9, 21, 4294967295) + "{tag} OK\r\n", between(10, 20), nil},
 		"nothing": {`UID FETCH 10:20 `, "{tag} OK\r\n", between(10, 20), nil},
 		"the end of the numbers": {
-			`UID FETCH 1:4294967295 `, uids(4294967295, 1) + "{tag} OK\r\n", between(0, 1<<32-1), []uint32{1, 1<<32 - 1},
+			`UID FETCH 1:4294967295 `, uids(4294967295, 1) + "{tag} OK\r\n",
+			between(0, 1<<32-1),
+			[]uint32{1, 1<<32 - 1},
 		},
 		"since a day": {`UID SEARCH SINCE "1-Feb-2024"$`, "* SEARCH 3 4 10\r\n{tag} OK\r\n", since, []uint32{3, 4}},
 		"since a day, in an extended answer": {
-			`UID SEARCH SINCE`, "* ESEARCH (TAG \"{tag}\") UID ALL 2:4,8:12\r\n{tag} OK\r\n", since, []uint32{2, 3, 4, 8, 9},
+			`UID SEARCH SINCE`, "* ESEARCH (TAG \"{tag}\") UID ALL 2:4,8:12\r\n{tag} OK\r\n",
+			since,
+			[]uint32{2, 3, 4, 8, 9},
 		},
 		"the highest": {`UID SEARCH UID \*$`, "* SEARCH 17\r\n{tag} OK\r\n", highest, []uint32{17}},
 	} {
@@ -153,7 +183,10 @@ func TestList(t *testing.T) {
 func TestListChangedFlags(t *testing.T) {
 	flags := func(uid uint32) string { return fmt.Sprintf("* 1 FETCH (UID %d FLAGS (\\Deleted))\r\n", uid) }
 	c := open(t,
-		fakeimap.Step{Expect: "UID FETCH 1:9 ", Reply: flags(2) + uids(3, 4) + flags(3) + flags(6) + "* 1 EXPUNGE\r\n" + tagOK},
+		fakeimap.Step{
+			Expect: "UID FETCH 1:9 ",
+			Reply:  flags(2) + uids(3, 4) + flags(3) + flags(6) + "* 1 EXPUNGE\r\n" + tagOK,
+		},
 		fakeimap.Step{Expect: "UID FETCH 2,6 ", Reply: flags(6) + tagOK})
 	if got, err := c.UIDs(t.Context(), 1, 9); err != nil || !slices.Equal(got, []uint32{3, 4, 6}) {
 		t.Errorf("UIDs = %v, %v; want 3, 4 and 6", got, err)
@@ -165,7 +198,9 @@ func TestFlagsOfGmail(t *testing.T) {
 	const odd = `(\Seen OIB-Seen-[Gmail]/All Mail "a) b" \)`
 	unread := fakeimap.Step{Expect: "EXAMINE", Reply: "* FLAGS " + odd + "\r\n" + examined.Reply}
 	c := dial(t, fake(t, greeting, loggedIn, unread, fakeimap.Step{
-		Expect: "UID FETCH 1:9 ", Reply: "* 1 FETCH (UID 2 FLAGS " + odd + ")\r\n* 2 FETCH (flags " + odd + " UID 3)\r\n" + uids(4) + tagOK,
+		Expect: "UID FETCH 1:9 ",
+		Reply: "* 1 FETCH (UID 2 FLAGS " + odd + ")\r\n" +
+			"* 2 FETCH (flags " + odd + " UID 3)\r\n" + uids(4) + tagOK,
 	}, fakeimap.Step{Expect: "UID FETCH 2:3 ", Reply: uids(2) + tagOK}, logout))
 	selectInbox(t, c)
 	if got, err := c.UIDs(t.Context(), 1, 9); err != nil || !slices.Equal(got, []uint32{2, 4}) {
@@ -177,7 +212,8 @@ func TestFlagsOfGmail(t *testing.T) {
 func TestUnusualAnswersToExamine(t *testing.T) {
 	c := dial(t, fake(t, greeting, loggedIn, fakeimap.Step{
 		Expect: "EXAMINE",
-		Reply:  "* FLAGS NIL\r\n* 3 EXISTS\r\n* OK [UIDVALIDITY 7]x\r\n* OK [UIDNEXT 10](y)\r\n{tag} OK [READ-ONLY]\r\n",
+		Reply: "* FLAGS NIL\r\n* 3 EXISTS\r\n* OK [UIDVALIDITY 7]x\r\n* OK [UIDNEXT 10](y)\r\n" +
+			"{tag} OK [READ-ONLY]\r\n",
 	}, logout))
 	want := imapsrc.Folder{Name: "INBOX", UIDValidity: 7, UIDNext: 10, Messages: 3}
 	if got, err := c.Select(t.Context(), "INBOX"); err != nil || got != want {
@@ -187,7 +223,10 @@ func TestUnusualAnswersToExamine(t *testing.T) {
 
 // TestListEmptyFolder: a server may refuse every FETCH in a folder without messages.
 func TestListEmptyFolder(t *testing.T) {
-	empty := fakeimap.Step{Expect: "EXAMINE", Reply: "* 0 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n{tag} OK done\r\n"}
+	empty := fakeimap.Step{
+		Expect: "EXAMINE",
+		Reply:  "* 0 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n{tag} OK done\r\n",
+	}
 	c := dial(t, fake(t, greeting, loggedIn, empty,
 		fakeimap.Step{Expect: "UID FETCH 1:9 ", Reply: "{tag} BAD no messages\r\n"}, logout))
 	selectInbox(t, c)
@@ -248,7 +287,8 @@ func TestSpaces(t *testing.T) {
 		})
 	}
 	t.Run("names of folders", func(t *testing.T) {
-		list := `* LIST ( \HasNoChildren  \Junk )  "/"  "a  ( b ) " ` + "\r\n* LIST () \"/\" {8}\r\nc  ( d) \r\n" + tagOK
+		list := `* LIST ( \HasNoChildren  \Junk )  "/"  "a  ( b ) " ` + "\r\n" +
+			"* LIST () \"/\" {8}\r\nc  ( d) \r\n" + tagOK
 		got, err := open(t, fakeimap.Step{Expect: "LIST", Reply: list}).Folders(t.Context())
 		if want := []string{"a  ( b ) ", "c  ( d) "}; err != nil || !slices.Equal(got, want) {
 			t.Errorf("Folders = %q, %v; want %q", got, err, want)
@@ -259,18 +299,23 @@ func TestSpaces(t *testing.T) {
 // TestNamesThatCannotBeRead: a folder with one is left out, and the others are not.
 func TestNamesThatCannotBeRead(t *testing.T) {
 	for line, want := range map[string]string{
-		`() "/" "Sales & Marketing"`: "", `() "|" "&BBAEMQQyACYEMwQ0BDU-"`: "", "() \"/\" \"Entw\xfcrfe\"": "", `() "/" "a&AOQ"`: "",
-		`() "" a`: "", `() "//" a`: "", `() / a`: "", `() "/" a b`: "", `() "\" "a\b"`: "", `(\X[a]) "/" a`: "", `NIL "/" a`: "",
-		"() \"/\" \"a\tb\"": "", "() \"/\" Da\tOggetto\t": "", `() "\\" a\b 1`: "", "() \"/\" \xc3\x84": "", `() "/" &2D0-`: "",
+		`() "/" "Sales & Marketing"`: "", `() "|" "&BBAEMQQyACYEMwQ0BDU-"`: "", "() \"/\" \"Entw\xfcrfe\"": "",
+		`() "/" "a&AOQ"`: "", `() "" a`: "", `() "//" a`: "", `() / a`: "", `() "/" a b`: "",
+		`() "\" "a\b"`: "", `(\X[a]) "/" a`: "", `NIL "/" a`: "", "() \"/\" \"a\tb\"": "",
+		"() \"/\" Da\tOggetto\t": "", `() "\\" a\b 1`: "", "() \"/\" \xc3\x84": "", `() "/" &2D0-`: "",
 		`() "/" &AOQ-&AOQ-`: "", `() "/" &AOQ=-`: "", `() "/" 100%`: "", `() "/" a)`: "", `() "/" "a`: "",
 
-		`() "/" a&AOQ-&-&AOQ-`: "a\u00e4&\u00e4", `() "/" "&2D3eAA-"`: "\U0001f600", "() \"/\" \"\u00c4 \u00fc\"": "\u00c4 \u00fc", "() \"/\" a\u00fc": "a\u00fc",
-		`(\HasNoChildren \Sent) "\\" "a\\b\"c"`: `a\b"c`, `() NIL [Gmail]/All`: "[Gmail]/All", `() "." inbox.a`: "inbox.a",
-		`() "/" a ("CHILDINFO" ("SUBSCRIBED"))`: "a", "() \"/\" {3}\r\na b": "a b", "() \"/\" {1}\r\nb (\"X\" {3}\r\na&b)": "b",
+		`() "/" a&AOQ-&-&AOQ-`: "a\u00e4&\u00e4", `() "/" "&2D3eAA-"`: "\U0001f600",
+		"() \"/\" \"\u00c4 \u00fc\"": "\u00c4 \u00fc", "() \"/\" a\u00fc": "a\u00fc",
+		`(\HasNoChildren \Sent) "\\" "a\\b\"c"`: `a\b"c`, `() NIL [Gmail]/All`: "[Gmail]/All",
+		`() "." inbox.a`: "inbox.a", `() "/" a ("CHILDINFO" ("SUBSCRIBED"))`: "a",
+		"() \"/\" {3}\r\na b": "a b", "() \"/\" {1}\r\nb (\"X\" {3}\r\na&b)": "b",
 	} {
 		t.Run(line, func(t *testing.T) {
 			c := open(t, fakeimap.Step{
-				Expect: "LIST", Reply: "* CAPABILITY IMAP4rev1\r\n* LIST () NIL INBOX\r\n* LIST " + line + "\r\n* LIST (\\Trash) NIL zzz\r\n" + tagOK,
+				Expect: "LIST",
+				Reply: "* CAPABILITY IMAP4rev1\r\n* LIST () NIL INBOX\r\n* LIST " + line + "\r\n" +
+					"* LIST (\\Trash) NIL zzz\r\n" + tagOK,
 			})
 			names := slices.DeleteFunc([]string{"INBOX", want, "zzz"}, func(s string) bool { return s == "" })
 			slices.Sort(names)
@@ -306,13 +351,21 @@ func TestListFails(t *testing.T) {
 		says string
 	}{
 		"hangs up after half an answer": {
-			fakeimap.Step{Reply: uids(1) + "* 2 FETCH (UID 2", Close: true}, imapsrc.KindNetwork, "closed the connection",
+			fakeimap.Step{Reply: uids(1) + "* 2 FETCH (UID 2", Close: true},
+			imapsrc.KindNetwork, "closed the connection",
 		},
-		"hangs up before the tagged OK": {fakeimap.Step{Reply: uids(1, 2), Close: true}, imapsrc.KindNetwork, "closed the connection"},
+		"hangs up before the tagged OK": {
+			fakeimap.Step{Reply: uids(1, 2), Close: true},
+			imapsrc.KindNetwork, "closed the connection",
+		},
 		"says goodbye": {
-			fakeimap.Step{Reply: "* BYE shutting down\r\n", Close: true}, imapsrc.KindUnavailable, "(BYE shutting down)",
+			fakeimap.Step{Reply: "* BYE shutting down\r\n", Close: true},
+			imapsrc.KindUnavailable, "(BYE shutting down)",
 		},
-		"refuses": {fakeimap.Step{Reply: uids(1) + "{tag} NO cannot\r\n"}, imapsrc.KindUnavailable, "NO cannot"},
+		"refuses": {
+			fakeimap.Step{Reply: uids(1) + "{tag} NO cannot\r\n"},
+			imapsrc.KindUnavailable, "NO cannot",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.step.Expect = "UID FETCH"
@@ -320,68 +373,6 @@ func TestListFails(t *testing.T) {
 			wantError(t, err, tc.kind, `list the messages of folder "INBOX": `, tc.says)
 			if uids != nil {
 				t.Errorf("UIDs returned %d of them together with the error; want none", len(uids))
-			}
-		})
-	}
-}
-
-func TestSinceFails(t *testing.T) {
-	c := open(t, fakeimap.Step{Expect: "SEARCH", Reply: "* ESEARCH (TAG \"{tag}\") UID ALL 1:4294967295\r\n{tag} OK\r\n"})
-	_, err := c.Since(t.Context(), 1, 1<<32-1, time.Now())
-	wantError(t, err, imapsrc.KindProtocol, `search folder "INBOX": `, "claims more than")
-}
-
-// TestFirstSince: the last message is looked at before a server is believed that finds none.
-func TestFirstSince(t *testing.T) {
-	for name, tc := range map[string]struct{ received, says string }{
-		"all are older":     {"31-Jan-2024 23:59:59 -1200", ""},
-		"one was not found": {" 2-Feb-2024 12:00:01 +1200", "the server finds no message since 2024-02-01, but that with UID 17 arrived on 2024-02-02"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := open(t,
-				fakeimap.Step{Expect: "UID SEARCH SINCE", Reply: "* SEARCH\r\n" + tagOK},
-				fakeimap.Step{Expect: `UID SEARCH UID \*$`, Reply: "* SEARCH 17\r\n" + tagOK},
-				fakeimap.Step{Expect: "UID FETCH 17 ", Reply: `* 3 FETCH (UID 17 RFC822.SIZE 500 INTERNALDATE "` + tc.received + "\")\r\n" + tagOK})
-			got, err := c.FirstSince(t.Context(), 20, time.Date(2024, 2, 1, 0, 0, 0, 0, time.UTC))
-			if tc.says != "" {
-				wantError(t, err, imapsrc.KindProtocol, tc.says)
-			} else if err != nil || got != 0 {
-				t.Errorf("FirstSince = %v, %v; want none", got, err)
-			}
-		})
-	}
-}
-
-// TestHighestUID: a server whose SEARCH finds nothing is asked for all messages. 0 is the answer of
-// an empty folder alone, because the cursor begins there.
-func TestHighestUID(t *testing.T) {
-	for name, tc := range map[string]struct {
-		messages int
-		listed   string // the answer to a list of all; empty if it is not asked for
-		want     uint32
-		says     string
-	}{
-		"found in the list": {messages: 3, listed: uids(3, 17), want: 17},
-		"found nowhere":     {messages: 3, listed: "* 1 EXPUNGE\r\n", says: `search folder "INBOX": it has 3 messages, and the server lists none`},
-		"one, and nowhere":  {messages: 1, listed: "* 1 EXPUNGE\r\n", says: `folder "INBOX": it has 1 message, and`},
-		"empty":             {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			steps := []fakeimap.Step{
-				greeting, loggedIn,
-				{Expect: "EXAMINE", Reply: fmt.Sprintf("* %d EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 18] n\r\n{tag} OK done\r\n", tc.messages)},
-				{Expect: `UID SEARCH UID \*$`, Reply: "* SEARCH\r\n{tag} OK\r\n"},
-			}
-			if tc.listed != "" {
-				steps = append(steps, fakeimap.Step{Expect: `UID FETCH 1:4294967295 \(UID\)$`, Reply: tc.listed + "{tag} OK\r\n"})
-			}
-			c := dial(t, fake(t, append(steps, logout)...))
-			selectInbox(t, c)
-			uid, err := c.HighestUID(t.Context())
-			if tc.says != "" {
-				wantError(t, err, imapsrc.KindProtocol, tc.says)
-			} else if err != nil || uid != tc.want {
-				t.Errorf("HighestUID = %d, %v; want %d", uid, err, tc.want)
 			}
 		})
 	}

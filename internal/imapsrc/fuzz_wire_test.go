@@ -37,7 +37,8 @@ func FuzzWire(f *testing.F) {
 	const listed = "* LIST (\\HasNoChildren) \"/\" INBOX\r\n* LIST () NIL {3}\r\na-b\r\nT4 OK done\r\n"
 	const found, extended = "* SEARCH 1 2 3\r\nT5 OK done\r\n", "* ESEARCH (TAG \"T5\") UID ALL 1:3\r\nT5 OK\r\n"
 	const described = "* 1 FETCH (UID 1 RFC822.SIZE 9 INTERNALDATE \" 2-Jan-2024 03:04:05 +0100\")\r\n" +
-		"* 2 FETCH (UID 2 INTERNALDATE NIL RFC822.SIZE 9)\r\n* 3 FETCH (FLAGS (\\Seen) UID 3 RFC822.SIZE 9)\r\nT6 OK done\r\n"
+		"* 2 FETCH (UID 2 INTERNALDATE NIL RFC822.SIZE 9)\r\n" +
+		"* 3 FETCH (FLAGS (\\Seen) UID 3 RFC822.SIZE 9)\r\nT6 OK done\r\n"
 	const came = "* 1 FETCH (UID 1 RFC822.SIZE 9 BODY[] {9}\r\nA: b\r\n\r\nc)\r\n" +
 		"* 2 FETCH (BODY[] \"A: b\" UID 2)\r\n* 3 FETCH (UID 3 BODY[] NIL)\r\nT7 OK done\r\n"
 	for _, parts := range [][]string{
@@ -54,7 +55,8 @@ func FuzzWire(f *testing.F) {
 		},
 		{
 			greet, in, id, examined, "* STATUS INBOX (UIDNEXT 5)\r\n* NAMESPACE ((\"\" \"/\")) NIL NIL\r\n" +
-				"* METADATA \"\" (/a \"x\")\r\n* QUOTA \"\" (STORAGE 1 2)\r\n* ACL INBOX a lrs\r\n* MYRIGHTS INBOX l\r\n* BYE x\r\n",
+				"* METADATA \"\" (/a \"x\")\r\n* QUOTA \"\" (STORAGE 1 2)\r\n* ACL INBOX a lrs\r\n" +
+				"* MYRIGHTS INBOX l\r\n* BYE x\r\n",
 		},
 		{"* OK [CAPABILITY IMAP4rev1 AUTH=PLAIN] hi\r\n", "+ \r\n", "+ x\r\n", "T1 NO no\r\n"},
 		{"* OK hi\r\n", "* CAPABILITY IMAP4rev1\r\nT1 OK\r\n", "T2 OK\r\n", "T3 OK\r\n"},
@@ -94,7 +96,8 @@ func fuzzSession(ctx context.Context, t *testing.T, says []byte) (errs []error) 
 	c, err := imapsrc.DialOver(ctx, newParrot(says), imapsrc.Config{
 		Host: "imap.example", Port: 143, Security: imapsrc.SecurityNone, AllowPlaintext: true,
 		Username: "ann", Password: "sesame", ClientName: "postrider", MaxSize: 10_000, IdleTimeout: 2 * time.Minute,
-		Spooler: &message.Spooler{Limit: 1 << 20, Budget: 4 << 20, Dir: "/nowhere/at/all"}, Logger: slog.New(slog.DiscardHandler),
+		Spooler: &message.Spooler{Limit: 1 << 20, Budget: 4 << 20, Dir: "/nowhere/at/all"},
+		Logger:  slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return []error{err}

@@ -107,8 +107,8 @@ func (g *guard) admit(p, out []byte) (n int, into []byte, err error) {
 				out = g.flag(c, out)
 			case before == inCode && !bytes.ContainsRune(g.code, ' '): // the library reads only upper case
 				out = append(out, upper(c))
-			case before == inText && g.last == ']' && c != ' ' && c != '\r' && c != '\n': // the library requires a space after a code
-				out = append(out, ' ', c)
+			case before == inText && g.last == ']' && c != ' ' && c != '\r' && c != '\n':
+				out = append(out, ' ', c) // the library requires a space after a code
 			case before != atHead && before != inSearch && before != inFlags:
 				out = append(out, c)
 			}

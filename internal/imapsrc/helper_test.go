@@ -74,7 +74,8 @@ func account(t *testing.T) imapsrc.Config {
 	return imapsrc.Config{
 		Host: "127.0.0.1", Security: imapsrc.SecurityNone, Username: "ann", Password: "sesame",
 		Proxy: "direct", DialTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxSize: 50 << 20,
-		Spooler: &message.Spooler{Limit: 1 << 20, Budget: 4 << 20, Dir: t.TempDir()}, Logger: slog.New(slog.DiscardHandler),
+		Spooler: &message.Spooler{Limit: 1 << 20, Budget: 4 << 20, Dir: t.TempDir()},
+		Logger:  slog.New(slog.DiscardHandler),
 	}
 }
 

@@ -48,10 +48,13 @@ func TestNesting(t *testing.T) {
 		start, part, says string
 		call              func(c *imapsrc.Conn) error
 	}{
-		"BODYSTRUCTURE":   {"* 1 FETCH (BODYSTRUCTURE ", "(", "more than 100 deep", fetch},
-		"in a search":     {"* 1 FETCH (UID 1 BODYSTRUCTURE ", "(", "more than 100 deep", search},
-		"in a list":       {"* 1 FETCH (BODY ", "(", "more than 100 deep", list},
-		"of messages":     {"* 1 FETCH (BODY ", `("message" "rfc822" NIL NIL NIL "7bit" 1 (NIL NIL NIL NIL NIL NIL NIL NIL NIL NIL) `, "deep", fetch},
+		"BODYSTRUCTURE": {"* 1 FETCH (BODYSTRUCTURE ", "(", "more than 100 deep", fetch},
+		"in a search":   {"* 1 FETCH (UID 1 BODYSTRUCTURE ", "(", "more than 100 deep", search},
+		"in a list":     {"* 1 FETCH (BODY ", "(", "more than 100 deep", list},
+		"of messages": {
+			"* 1 FETCH (BODY ", `("message" "rfc822" NIL NIL NIL "7bit" 1 (NIL NIL NIL NIL NIL NIL NIL NIL NIL NIL) `,
+			"deep", fetch,
+		},
 		"a thread":        {"* THREAD ", "(1 ", "more than 100 deep", search},
 		"after text":      {"* OK \"{10}\r\n* 1 FETCH (BODY ", "(", "more than 100 deep", list},
 		"after a literal": {"* LIST () \"/\" {6}\r\n\"\"\" (\"\r\n* 1 FETCH (BODY ", "(", "more than 100 deep", list},
@@ -141,7 +144,8 @@ func TestHeaderOfAnnouncedSize(t *testing.T) {
 	for n, wantErr := range map[int]bool{len(header): false, 2 * size: true} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			cfg := fake(t, greeting, loggedIn, examined, fakeimap.Step{
-				Expect: "FETCH", Reply: fmt.Sprintf("* 1 FETCH (UID 1 BODY[HEADER]<0> {%d}\r\n", n) + header + ")\r\n" + tagOK,
+				Expect: "FETCH",
+				Reply:  fmt.Sprintf("* 1 FETCH (UID 1 BODY[HEADER]<0> {%d}\r\n", n) + header + ")\r\n" + tagOK,
 			}, logout)
 			cfg.MaxSize = 10
 			c := dial(t, cfg)
@@ -184,9 +188,12 @@ func TestUnwanted(t *testing.T) {
 func TestBeforeLogin(t *testing.T) {
 	endlessly := strings.Repeat("* OK hello\r\n", 64<<10)
 	for name, steps := range map[string][]fakeimap.Step{
-		"greeting":     {{Reply: "* OK " + strings.Repeat("x", 1<<20)}},
-		"capabilities": {{Reply: "* OK hi\r\n"}, {Expect: "CAPABILITY", Reply: "* CAPABILITY" + strings.Repeat(" x", 1<<20)}},
-		"login":        {greeting, {Expect: "LOGIN", Reply: endlessly}},
+		"greeting": {{Reply: "* OK " + strings.Repeat("x", 1<<20)}},
+		"capabilities": {
+			{Reply: "* OK hi\r\n"},
+			{Expect: "CAPABILITY", Reply: "* CAPABILITY" + strings.Repeat(" x", 1<<20)},
+		},
+		"login": {greeting, {Expect: "LOGIN", Reply: endlessly}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := fake(t, steps...)

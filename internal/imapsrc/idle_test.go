@@ -77,7 +77,8 @@ func TestIdleArrivedWhileOpened(t *testing.T) {
 	} {
 		t.Run(also, func(t *testing.T) {
 			more := examined
-			more.Reply = "* 3 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n" + also + "{tag} OK [READ-ONLY] done\r\n"
+			more.Reply = "* 3 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n" + also +
+				"{tag} OK [READ-ONLY] done\r\n"
 			steps := []fakeimap.Step{idling[0], idling[1], more}
 			if !want {
 				steps = append(steps, idleBegins, idleEnds)
@@ -211,7 +212,9 @@ func TestByeEndsTheConnection(t *testing.T) {
 	}
 	t.Run("while bodies are fetched", func(t *testing.T) {
 		const one = "* 1 FETCH (UID 1 BODY[] {3}\r\nabc)\r\n"
-		c := open(t, fakeimap.Step{Expect: "FETCH", Reply: one + "* BYE Suggested Backoff Time: 2000 milliseconds\r\n", Close: true})
+		c := open(t, fakeimap.Step{
+			Expect: "FETCH", Reply: one + "* BYE Suggested Backoff Time: 2000 milliseconds\r\n", Close: true,
+		})
 		_, _, err := collect(t, c, []uint32{1, 2})
 		wantEnded(t, err, imapsrc.KindLimit, true)
 		if d := imapsrc.BackOffOf(err); d != 2*time.Second {
@@ -286,7 +289,8 @@ func TestIdleEndedByServer(t *testing.T) {
 			c := openIdling(t, ends, logout)
 			arrived, err := c.Idle(t.Context(), time.Hour)
 			if arrived || works != (err == nil) || c.Idles() {
-				t.Errorf("Idle = %v, %v, and Idles is %v; want no arrival, success: %v, and no more IDLE", arrived, err, c.Idles(), works)
+				t.Errorf("Idle = %v, %v, and Idles is %v; want no arrival, success: %v, and no more IDLE",
+					arrived, err, c.Idles(), works)
 			}
 		})
 	}
@@ -295,11 +299,12 @@ func TestIdleEndedByServer(t *testing.T) {
 // TestPoll: NOOP tells of the open folder, STATUS of the others. One that the server does not open,
 // or does not tell about under its name, is left out.
 func TestPoll(t *testing.T) {
+	const numbers = " (MESSAGES 2 UIDNEXT 9 UIDVALIDITY 5)\r\n{tag} OK done\r\n"
 	c := open(t,
 		fakeimap.Step{Expect: "NOOP$", Reply: "* 4 EXISTS\r\n{tag} OK done\r\n"},
-		fakeimap.Step{Expect: "STATUS \"?Junk", Reply: "* STATUS Junk (MESSAGES 2 UIDNEXT 9 UIDVALIDITY 5)\r\n{tag} OK done\r\n"},
+		fakeimap.Step{Expect: "STATUS \"?Junk", Reply: "* STATUS Junk" + numbers},
 		fakeimap.Step{Expect: "STATUS \"?Gone", Reply: "{tag} NO gone\r\n"},
-		fakeimap.Step{Expect: "STATUS \"?Spam", Reply: "* STATUS INBOX/Spam (MESSAGES 2 UIDNEXT 9 UIDVALIDITY 5)\r\n{tag} OK done\r\n"})
+		fakeimap.Step{Expect: "STATUS \"?Spam", Reply: "* STATUS INBOX/Spam" + numbers})
 	arrived, state, err := c.Poll(t.Context(), []string{"Junk", "Gone", "Spam"})
 	want := []imapsrc.Folder{{Name: "Junk", UIDValidity: 5, UIDNext: 9, Messages: 2}}
 	if !arrived || err != nil || !slices.Equal(state, want) {

@@ -94,7 +94,9 @@ func (c *Conn) list(ctx context.Context, set imap.UIDSet, options *imap.FetchOpt
 		case errors.As(err, &no) && c.messages == 0:
 			return nil
 		case errors.As(err, &no):
-			return &Error{Kind: kindOf(no, KindUnavailable), Err: c.answer(no), BackOff: backOff(no.Text), refused: true}
+			return &Error{
+				Kind: kindOf(no, KindUnavailable), Err: c.answer(no), BackOff: backOff(no.Text), refused: true,
+			}
 		}
 		return err
 	})

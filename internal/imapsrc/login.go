@@ -22,7 +22,9 @@ func (c *Conn) login(ctx context.Context) error {
 }
 
 // tryLogin logs in, unless the server wants no login. refused explains its refusal.
-func (c *Conn) tryLogin(ctx context.Context, authenticate func(imap.CapSet) error, refused func(*imap.Error) error) error {
+func (c *Conn) tryLogin(
+	ctx context.Context, authenticate func(imap.CapSet) error, refused func(*imap.Error) error,
+) error {
 	return c.do(ctx, "log in as "+c.cfg.Username, loginAnswer, func() error {
 		if c.client.State() == imap.ConnStateAuthenticated { // PREAUTH (RFC 3501 7.1.4)
 			return nil
@@ -58,7 +60,8 @@ func (c *Conn) authenticate(caps imap.CapSet) error {
 		return &Error{Kind: KindAuth, Err: fmt.Errorf("the server accepts no password (it offers %s); %s",
 			list, cmp.Or(c.cfg.Hint, c.useOAuth(caps)))}
 	case auth == "plain" && !plain, auth == "login" && !login:
-		return &Error{Kind: KindAuth, Err: fmt.Errorf("the server does not offer %s (it offers %s); to use what it offers: %s",
+		return &Error{Kind: KindAuth, Err: fmt.Errorf("the server does not offer %s (it offers %s); "+
+			"to use what it offers: %s",
 			strings.ToUpper(auth), list, c.set("--auth auto"))}
 	case plain && auth != "login":
 		return c.client.Authenticate(sasl.NewPlainClient("", c.cfg.Username, c.cfg.Password))

@@ -225,12 +225,13 @@ func TestIDUnanswered(t *testing.T) {
 // TestCapabilitiesAfterLogin: they change with the login, and are asked for unless the tagged OK
 // lists them. The library, too, asks when it does not find them there.
 func TestCapabilitiesAfterLogin(t *testing.T) {
+	more := strings.Repeat(" X-MORE", 100)
 	for name, tc := range map[string]struct {
 		reply string
 		want  string
 	}{
 		"listed":            {"{tag} OK [CAPABILITY IMAP4rev1 X-LISTED] in\r\n", "X-LISTED"},
-		"listed, long":      {"{tag} ok [CAPABILITY IMAP4rev1 X-LISTED" + strings.Repeat(" X-MORE", 100) + "] in\r\n", "X-LISTED"},
+		"listed, long":      {"{tag} ok [CAPABILITY IMAP4rev1 X-LISTED" + more + "] in\r\n", "X-LISTED"},
 		"not listed":        {"{tag} OK in\r\n", "X-ASKED"},
 		"another code":      {"{tag} OK [CAPABILITYS IMAP4rev1 X-LISTED] in\r\n", "X-ASKED"},
 		"in lower case":     {"{tag} OK [capability IMAP4rev1 X-LISTED] in\r\n", "X-LISTED"},

@@ -79,7 +79,8 @@ func TestDates(t *testing.T) {
 	} {
 		for _, items := range []string{sent + " RFC822.SIZE 10", "RFC822.SIZE 10 " + sent} {
 			t.Run(items, func(t *testing.T) {
-				c := open(t, fakeimap.Step{Expect: "FETCH", Reply: fetched(1, 1, items) + fetched(2, 2, "RFC822.SIZE 20 INTERNALDATE "+good) + tagOK})
+				reply := fetched(1, 1, items) + fetched(2, 2, "RFC822.SIZE 20 INTERNALDATE "+good) + tagOK
+				c := open(t, fakeimap.Step{Expect: "FETCH", Reply: reply})
 				metas, err := c.Metadata(t.Context(), []uint32{1, 2})
 				if err != nil || len(metas) != 2 || metas[0].Size != 10 || metas[1].Size != 20 {
 					t.Fatalf("Metadata = %v, %v; want two messages of 10 and 20 octets", metas, err)

@@ -25,7 +25,8 @@ var (
 	announces = regexp.MustCompile(`\{[0-9]+\} ?\r?\n$`)
 	escaped   = regexp.MustCompile(`\\(.)`)
 	shifted   = regexp.MustCompile(`&[^-]*-?`)
-	base64Of  = base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+,").WithPadding(base64.NoPadding)
+	base64Of  = base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+,").
+			WithPadding(base64.NoPadding)
 )
 
 // nameEnds passes on a LIST or STATUS response, or its beginning up to a literal. The library ends
@@ -84,5 +85,7 @@ func isShifted(code string) bool {
 	for i := range units {
 		units[i] = binary.BigEndian.Uint16(octets[2*i:])
 	}
-	return !slices.ContainsFunc(utf16.Decode(units), func(r rune) bool { return r == utf8.RuneError || ' ' <= r && r <= '~' })
+	return !slices.ContainsFunc(utf16.Decode(units), func(r rune) bool {
+		return r == utf8.RuneError || ' ' <= r && r <= '~'
+	})
 }

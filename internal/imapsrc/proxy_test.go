@@ -87,7 +87,8 @@ func TestProxyRefuses(t *testing.T) {
 			noLeaks(t)
 			g := testserver.StartGateway(t, noBackend, tc.handshake)
 			cfg := account(t)
-			cfg.Host, cfg.Port, cfg.Security, cfg.Proxy = tc.host, 993, imapsrc.SecurityTLS, fmt.Sprintf(tc.proxy, g.Addr)
+			cfg.Host, cfg.Port, cfg.Security = tc.host, 993, imapsrc.SecurityTLS
+			cfg.Proxy = fmt.Sprintf(tc.proxy, g.Addr)
 			_, err := imapsrc.Dial(t.Context(), cfg)
 			wantError(t, err, tc.kind, tc.says)
 			for _, secret := range []string{"sesame", "p:w", "p%3Aw", "bob"} {

@@ -42,7 +42,8 @@ func (c *Conn) FirstSince(ctx context.Context, to uint32, day time.Time) (uint32
 	for _, m := range metas {
 		if m.Received.After(day.AddDate(0, 0, 1)) { // in every time zone
 			return 0, c.failure(ctx, opSearch, &Error{Kind: KindProtocol, Err: fmt.Errorf(
-				"the server finds no message since %s, but that with UID %d arrived on %s; choose another start: all, latest or now",
+				"the server finds no message since %s, but that with UID %d arrived on %s; "+
+					"choose another start: all, latest or now",
 				day.Format(time.DateOnly), last, m.Received.Format(time.DateOnly))})
 		}
 	}
@@ -66,7 +67,8 @@ func (c *Conn) HighestUID(ctx context.Context) (uint32, error) {
 	case len(uids) > 0:
 		return uids[len(uids)-1], nil
 	case c.messages > 0:
-		return 0, c.failure(ctx, opSearch, &Error{Kind: KindProtocol, Err: fmt.Errorf("it has %s, and the server lists none", text.Count(int(c.messages), "message"))})
+		err = fmt.Errorf("it has %s, and the server lists none", text.Count(int(c.messages), "message"))
+		return 0, c.failure(ctx, opSearch, &Error{Kind: KindProtocol, Err: err})
 	}
 	return 0, nil
 }

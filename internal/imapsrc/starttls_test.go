@@ -132,8 +132,10 @@ func TestNoCommonCipher(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := fakeConfig(t, func(c *fakeimap.Conn) {
-		suites := []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256}
-		_ = tls.Server(c.Conn, &tls.Config{Certificates: []tls.Certificate{cert}, CipherSuites: suites, MaxVersion: tls.VersionTLS12}).Handshake()
+		_ = tls.Server(c.Conn, &tls.Config{
+			Certificates: []tls.Certificate{cert}, MaxVersion: tls.VersionTLS12,
+			CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256},
+		}).Handshake()
 	})
 	cfg.Security, cfg.RootCAs = imapsrc.SecurityTLS, pool
 	_, err = imapsrc.Dial(t.Context(), cfg)

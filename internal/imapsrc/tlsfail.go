@@ -19,7 +19,8 @@ const usualPorts = "usually 993 for tls, 143 for starttls"
 // serverTLS says why TLS with the server failed, and how to accept its certificate.
 func (c *Conn) serverTLS(err error) error {
 	if other, ok := errors.AsType[*certs.MismatchError](err); ok {
-		return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; if the server really has a new certificate with that fingerprint, accept it: %s",
+		return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; "+
+			"if the server really has a new certificate with that fingerprint, accept it: %s",
 			err, c.set("--tls-fingerprint "+string(other.Got)))}
 	}
 	if certs.Refused(err) {
@@ -38,7 +39,8 @@ func (c *Conn) serverTLS(err error) error {
 	if time.Now().Before(cert.NotAfter) {
 		ca = "for this inbox alone: " + c.set("--ca-file FILE") + "; or, "
 	}
-	return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; %scompare the fingerprint with the server's own; if it is the same, accept only this certificate: %s",
+	return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; %scompare the fingerprint with the server's own; "+
+		"if it is the same, accept only this certificate: %s",
 		errors.Unwrap(out), ca, c.set("--tls-fingerprint "+string(certs.Of(cert))))}
 }
 
@@ -55,14 +57,16 @@ func (c *Conn) set(flag string) string {
 func (c *Conn) refusedUs(err error) error {
 	switch {
 	case !c.asked && certs.NoCipher(err):
-		return fmt.Errorf("%w; perhaps the server has no cipher suite in common with postrider; it needs one with ECDHE", err)
+		return fmt.Errorf("%w; perhaps the server has no cipher suite in common with postrider; "+
+			"it needs one with ECDHE", err)
 	case !c.asked:
 		return err
 	case c.cfg.ClientCert == nil:
 		return fmt.Errorf("the server wants a certificate of the client; set it with %s (%w)",
 			c.set("--client-cert FILE"), err)
 	}
-	return fmt.Errorf("the server does not accept the certificate of --client-cert; name one that it knows or whose issuer it trusts (%w)", err)
+	return fmt.Errorf("the server does not accept the certificate of --client-cert; "+
+		"name one that it knows or whose issuer it trusts (%w)", err)
 }
 
 // tlsFailure says why TLS failed, and how to fix it.
@@ -90,7 +94,8 @@ func certificateProblem(err error, cert *x509.Certificate, host string) string {
 		return fmt.Sprintf("the certificate is for %s, not for %s; set the host to a name in the certificate",
 			clean(certNames(cert)), host)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && time.Now().Before(cert.NotBefore):
-		return fmt.Sprintf("the certificate is valid from %s UTC; set this machine's clock, or have the server's administrator correct the certificate",
+		return fmt.Sprintf("the certificate is valid from %s UTC; set this machine's clock, "+
+			"or have the server's administrator correct the certificate",
 			cert.NotBefore.UTC().Format(time.DateTime))
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Sprintf("the certificate is valid from %s to %s only; "+

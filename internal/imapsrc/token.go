@@ -70,8 +70,9 @@ func (c *Conn) tryToken(ctx context.Context) error {
 		}
 		login.Mechanism = bearer.Choose(offered)
 		if login.Mechanism == "" {
-			return &Error{Kind: KindAuth, Err: fmt.Errorf("the server takes no access tokens (it offers %s, and neither XOAUTH2 nor "+
-				"OAUTHBEARER); this account needs a password", clean(strings.Join(authMechanisms(caps), " ")))}
+			return &Error{Kind: KindAuth, Err: fmt.Errorf("the server takes no access tokens "+
+				"(it offers %s, and neither XOAUTH2 nor OAUTHBEARER); this account needs a password",
+				clean(strings.Join(authMechanisms(caps), " ")))}
 		}
 		c.presented = true
 		return c.client.Authenticate(saslLogin{login})
@@ -92,8 +93,9 @@ func (c *Conn) tokenRefused(no *imap.Error, login *bearer.Login) error {
 	if kind != KindAuth {
 		return &Error{Kind: kind, Err: said, BackOff: backOff(no.Text)}
 	}
-	return &Error{Kind: KindAuth, Err: fmt.Errorf("the server refused the access token (%w); check that the account may use IMAP, "+
-		"that %s is its name there, and that the application has the permission for IMAP", said, c.cfg.Username)}
+	return &Error{Kind: KindAuth, Err: fmt.Errorf("the server refused the access token (%w); "+
+		"check that the account may use IMAP, that %s is its name there, "+
+		"and that the application has the permission for IMAP", said, c.cfg.Username)}
 }
 
 // saslLogin is a login for the library.

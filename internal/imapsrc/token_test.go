@@ -35,13 +35,15 @@ func bearerGreeting(mechanisms string) fakeimap.Step {
 	return fakeimap.Step{Reply: "* OK [CAPABILITY IMAP4rev1 SASL-IR " + mechanisms + "] hi\r\n"}
 }
 
+func encoded(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+
 func xoauth2(token string) string {
-	return regexp.QuoteMeta(base64.StdEncoding.EncodeToString([]byte("user=ann\x01auth=Bearer " + token + "\x01\x01")))
+	return regexp.QuoteMeta(encoded("user=ann\x01auth=Bearer " + token + "\x01\x01"))
 }
 
 func TestTokenLogin(t *testing.T) {
 	const in = "{tag} OK [CAPABILITY IMAP4rev1] in\r\n"
-	challenge := "+ " + base64.StdEncoding.EncodeToString([]byte(`{"status":"400","scope":"https://mail.google.com/"}`)) + "\r\n"
+	challenge := "+ " + encoded(`{"status":"400","scope":"https://mail.google.com/"}`) + "\r\n"
 	no := "{tag} NO [AUTHENTICATIONFAILED] bad t1 t2\r\n"
 	for name, tc := range map[string]struct {
 		steps  []fakeimap.Step
@@ -51,11 +53,17 @@ func TestTokenLogin(t *testing.T) {
 		says   []string
 	}{
 		"XOAUTH2": {
-			steps:  []fakeimap.Step{bearerGreeting("AUTH=XOAUTH2"), {Expect: "AUTHENTICATE XOAUTH2 " + xoauth2("t1") + "$", Reply: in}},
+			steps: []fakeimap.Step{
+				bearerGreeting("AUTH=XOAUTH2"),
+				{Expect: "AUTHENTICATE XOAUTH2 " + xoauth2("t1") + "$", Reply: in},
+			},
 			tokens: []string{"t1"}, asked: "()",
 		},
 		"OAUTHBEARER": {
-			steps:  []fakeimap.Step{bearerGreeting("AUTH=PLAIN AUTH=OAUTHBEARER"), {Expect: "AUTHENTICATE OAUTHBEARER bixhPWFubi", Reply: in}},
+			steps: []fakeimap.Step{
+				bearerGreeting("AUTH=PLAIN AUTH=OAUTHBEARER"),
+				{Expect: "AUTHENTICATE OAUTHBEARER bixhPWFubi", Reply: in},
+			},
 			tokens: []string{"t1"}, asked: "()",
 		},
 		"refused once": {
@@ -69,7 +77,9 @@ func TestTokenLogin(t *testing.T) {
 		},
 		"refused twice": {
 			steps: []fakeimap.Step{
-				bearerGreeting("AUTH=XOAUTH2"), {Expect: xoauth2("t1") + "$", Reply: no}, {Expect: xoauth2("t2") + "$", Reply: no},
+				bearerGreeting("AUTH=XOAUTH2"),
+				{Expect: xoauth2("t1") + "$", Reply: no},
+				{Expect: xoauth2("t2") + "$", Reply: no},
 			},
 			tokens: []string{"t1", "t2"}, asked: "()(t1)", kind: imapsrc.KindAuth,
 			says: []string{"refused the access token (NO [AUTHENTICATIONFAILED] bad t1 ***)", "ann is its name there"},
@@ -97,15 +107,22 @@ func TestTokenLogin(t *testing.T) {
 		},
 		"the server repeats what it refuses": {
 			steps: []fakeimap.Step{
-				bearerGreeting("AUTH=XOAUTH2"), {Expect: xoauth2("t1") + "$", Reply: no}, {
+				bearerGreeting("AUTH=XOAUTH2"),
+				{Expect: xoauth2("t1") + "$", Reply: no},
+				{
 					Expect: xoauth2("t2") + "$",
-					Reply:  "{tag} NO [AUTHENTICATIONFAILED] AUTHENTICATE XOAUTH2 " + base64.StdEncoding.EncodeToString([]byte("user=ann\x01auth=Bearer t2\x01\x01")) + "\r\n",
+					Reply: "{tag} NO [AUTHENTICATIONFAILED] AUTHENTICATE XOAUTH2 " +
+						encoded("user=ann\x01auth=Bearer t2\x01\x01") + "\r\n",
 				},
 			},
-			tokens: []string{"t1", "t2"}, asked: "()(t1)", kind: imapsrc.KindAuth, says: []string{"AUTHENTICATE XOAUTH2 ***)"},
+			tokens: []string{"t1", "t2"}, asked: "()(t1)", kind: imapsrc.KindAuth,
+			says: []string{"AUTHENTICATE XOAUTH2 ***)"},
 		},
 		"the server is down": {
-			steps:  []fakeimap.Step{bearerGreeting("AUTH=XOAUTH2"), {Expect: xoauth2("t1") + "$", Reply: "{tag} NO [UNAVAILABLE] later\r\n"}},
+			steps: []fakeimap.Step{
+				bearerGreeting("AUTH=XOAUTH2"),
+				{Expect: xoauth2("t1") + "$", Reply: "{tag} NO [UNAVAILABLE] later\r\n"},
+			},
 			tokens: []string{"t1"}, asked: "()", kind: imapsrc.KindUnavailable, says: []string{"later"},
 		},
 		"takes no tokens": {
@@ -115,7 +132,8 @@ func TestTokenLogin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked []string
-			conn, err := imapsrc.Dial(t.Context(), withTokens(fake(t, append(tc.steps, logout)...), &asked, tc.tokens...))
+			cfg := withTokens(fake(t, append(tc.steps, logout)...), &asked, tc.tokens...)
+			conn, err := imapsrc.Dial(t.Context(), cfg)
 			if err == nil {
 				_ = conn.Close()
 			}
@@ -135,8 +153,8 @@ func TestTokenLogin(t *testing.T) {
 // TestNoToken checks that the server is left alone when there is no token to show.
 func TestNoToken(t *testing.T) {
 	var asked []string
-	cfg := withTokens(imapsrc.Config{Host: "127.0.0.1", Port: 1, Security: imapsrc.SecurityNone, Username: "ann"}, &asked)
-	_, err := imapsrc.Dial(t.Context(), cfg)
+	cfg := imapsrc.Config{Host: "127.0.0.1", Port: 1, Security: imapsrc.SecurityNone, Username: "ann"}
+	_, err := imapsrc.Dial(t.Context(), withTokens(cfg, &asked))
 	wantError(t, err, imapsrc.KindToken, "get an access token: ", errNoToken.Error())
 	if !errors.Is(err, errNoToken) {
 		t.Errorf("the error %v does not wrap its cause", err)

@@ -34,7 +34,8 @@ func TestWireFailsForGood(t *testing.T) {
 
 func TestPlainExpunge(t *testing.T) {
 	for line, want := range map[string]bool{
-		"T1 EXPUNGE\r\n": true, "T1 NOOP\r\nT2 expunge\r\n": true, "T1 UID EXPUNGE 4\r\n": false, "T1 SELECT EXPUNGE\r\n": false, "": false,
+		"T1 EXPUNGE\r\n": true, "T1 NOOP\r\nT2 expunge\r\n": true,
+		"T1 UID EXPUNGE 4\r\n": false, "T1 SELECT EXPUNGE\r\n": false, "": false,
 	} {
 		if got := plainExpunge([]byte(line)); got != want {
 			t.Errorf("%q is one: %v, want %v", line, got, want)
