@@ -48,8 +48,8 @@ func (a *auditor) folder(ctx context.Context, f *auditedFolder) error {
 func (a *auditor) reused(ctx context.Context, f *auditedFolder) error {
 	_, err := f.again.settle(ctx, a.visit.session, f.folder)
 	if err == nil && f.again.uid == 0 && f.again.unread != 0 {
-		err = fmt.Errorf("UID %d has another size or date than the registered message, and its content cannot be read; "+
-			"nothing can be proved about it", f.again.unread)
+		err = fmt.Errorf("UID %d has another size or date than the registered message, "+
+			"and its content cannot be read; nothing can be proved about it", f.again.unread)
 	}
 	if err != nil || f.again.uid == 0 {
 		return err
@@ -62,7 +62,8 @@ func (a *auditor) reused(ctx context.Context, f *auditedFolder) error {
 	if err := a.visit.pass.Inboxes.Distrust(ctx, row.ID, row.UIDValidity); err != nil {
 		return err
 	}
-	return fmt.Errorf("UID %d now has a different message than the registered one; %s; the next run does that", f.again.uid, unproved)
+	return fmt.Errorf("UID %d now has a different message than the registered one; %s; the next run does that",
+		f.again.uid, unproved)
 }
 
 const unproved = "this folder cannot be audited until a run has compared all its messages with the registry"
@@ -108,9 +109,11 @@ func (f *auditedFolder) opened(info imapsrc.Folder) error {
 	case f.found.NeverScanned:
 		row.UIDValidity = int64(info.UIDValidity)
 	case uint32(row.UIDValidity) != info.UIDValidity:
-		return fmt.Errorf("UIDVALIDITY has changed from %d to %d: %s", uint32(row.UIDValidity), info.UIDValidity, unproved)
+		return fmt.Errorf("UIDVALIDITY has changed from %d to %d: %s",
+			uint32(row.UIDValidity), info.UIDValidity, unproved)
 	case info.UIDNext != 0 && info.UIDNext <= row.LastSeenUID:
-		return fmt.Errorf("UIDNEXT is %d and the cursor %d, so UIDNEXT went backwards: %s", info.UIDNext, row.LastSeenUID, unproved)
+		return fmt.Errorf("UIDNEXT is %d and the cursor %d, so UIDNEXT went backwards: %s",
+			info.UIDNext, row.LastSeenUID, unproved)
 	case row.Distrusted():
 		return fmt.Errorf("%s: %s", row.Doubt(), unproved)
 	}
@@ -158,7 +161,9 @@ func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []
 	if err := a.compareStated(ctx, f, uids, known); err != nil {
 		return 0, err
 	}
-	missing := slices.DeleteFunc(slices.Clone(uids), func(uid uint32) bool { return f.account(uid, known[uid]) != AsMissing })
+	missing := slices.DeleteFunc(slices.Clone(uids), func(uid uint32) bool {
+		return f.account(uid, known[uid]) != AsMissing
+	})
 	metas, err := a.describe(ctx, f, missing)
 	if err != nil {
 		return 0, err
@@ -182,7 +187,9 @@ func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []
 
 // compareStated compares what the server says of the listed messages with what it said when they
 // were registered.
-func (a *auditor) compareStated(ctx context.Context, f *auditedFolder, uids []uint32, known map[uint32]*tasks.Disposition) error {
+func (a *auditor) compareStated(
+	ctx context.Context, f *auditedFolder, uids []uint32, known map[uint32]*tasks.Disposition,
+) error {
 	uids = slices.DeleteFunc(slices.Clone(uids), func(uid uint32) bool { return known[uid] == nil })
 	if len(uids) == 0 {
 		return nil
@@ -196,7 +203,9 @@ func (a *auditor) compareStated(ctx context.Context, f *auditedFolder, uids []ui
 	return err
 }
 
-func (a *auditor) dispositions(ctx context.Context, f *auditedFolder, s *window) (map[uint32]*tasks.Disposition, error) {
+func (a *auditor) dispositions(
+	ctx context.Context, f *auditedFolder, s *window,
+) (map[uint32]*tasks.Disposition, error) {
 	ds, err := a.visit.pass.Queue.Dispositions(ctx, f.folder.row.ID, f.folder.row.UIDValidity, s.from, s.to)
 	known := make(map[uint32]*tasks.Disposition, len(ds))
 	for i := range ds {
@@ -293,7 +302,9 @@ func (a *auditor) message(f *auditedFolder, uid uint32, d *tasks.Disposition, m 
 	if as == "" {
 		return nil
 	}
-	line := Audited{Inbox: a.visit.in.Address, Folder: f.folder.row.Name, UIDValidity: f.found.UIDValidity, UID: uid, Account: as}
+	line := Audited{
+		Inbox: a.visit.in.Address, Folder: f.folder.row.Name, UIDValidity: f.found.UIDValidity, UID: uid, Account: as,
+	}
 	if d != nil {
 		line.add(*d)
 	}
@@ -302,9 +313,13 @@ func (a *auditor) message(f *auditedFolder, uid uint32, d *tasks.Disposition, m 
 	switch as {
 	case AsMissing:
 		line.Received, line.Size = receivedAt(m), m.Size
-		f.found.Missing = append(f.found.Missing, MissingMessage{UID: uid, TaskID: line.TaskID, Received: line.Received, Size: line.Size})
+		f.found.Missing = append(f.found.Missing, MissingMessage{
+			UID: uid, TaskID: line.TaskID, Received: line.Received, Size: line.Size,
+		})
 	case AsReappeared:
-		f.found.Strays = append(f.found.Strays, Stray{TaskID: line.TaskID, UIDValidity: line.UIDValidity, UID: uid, Status: line.Status})
+		f.found.Strays = append(f.found.Strays, Stray{
+			TaskID: line.TaskID, UIDValidity: line.UIDValidity, UID: uid, Status: line.Status,
+		})
 	}
 	return a.tell(f, line)
 }
@@ -334,8 +349,8 @@ func (f *auditedFolder) examine(d tasks.Disposition) {
 		wrong = fmt.Sprintf("the status %s and no visible_at", d.Status)
 	}
 	if wrong != "" {
-		f.broken = fmt.Errorf("something other than postrider changed task %d (UID %d): it has %s, so no run processes it; "+
-			"correct it in the database, or restore that from a backup", d.TaskID, d.UID, wrong)
+		f.broken = fmt.Errorf("something other than postrider changed task %d (UID %d): it has %s, "+
+			"so no run processes it; correct it in the database, or restore that from a backup", d.TaskID, d.UID, wrong)
 	}
 }
 

@@ -33,7 +33,9 @@ func (a *auditor) unwatched(ctx context.Context, row inbox.Folder) error {
 
 // leftBehind reports the tasks that the folder had in epochs before that one.
 func (a *auditor) leftBehind(ctx context.Context, f *auditedFolder, before int64) error {
-	return a.visit.pass.Queue.LeftBehind(ctx, f.folder.row.ID, before, func(epoch int64, d tasks.Disposition) error { return a.gone(f, epoch, d) })
+	return a.visit.pass.Queue.LeftBehind(ctx, f.folder.row.ID, before, func(epoch int64, d tasks.Disposition) error {
+		return a.gone(f, epoch, d)
+	})
 }
 
 // absent reports the tasks of this epoch whose messages are not on the server.
@@ -61,7 +63,9 @@ func (a *auditor) gone(f *auditedFolder, epoch int64, d tasks.Disposition) error
 		as = AsPurged
 	}
 	if d.Lost() || needsMessage(&d) {
-		f.found.Strays = append(f.found.Strays, Stray{TaskID: d.TaskID, UIDValidity: uint32(epoch), UID: d.UID, Status: d.Status})
+		f.found.Strays = append(f.found.Strays, Stray{
+			TaskID: d.TaskID, UIDValidity: uint32(epoch), UID: d.UID, Status: d.Status,
+		})
 	} else if as != "" {
 		f.found.Gone++
 		f.found.GoneAs[as]++

@@ -56,7 +56,9 @@ func (a InboxAudit) findings() (out []inbox.Finding) {
 }
 
 func (m MissingMessage) finding(f *FolderAudit) inbox.Finding {
-	out := inbox.Finding{Folder: f.Name, UID: m.UID, TaskID: m.TaskID, Received: m.Received, Size: m.Size, Says: "missing"}
+	out := inbox.Finding{
+		Folder: f.Name, UID: m.UID, TaskID: m.TaskID, Received: m.Received, Size: m.Size, Says: "missing",
+	}
 	if m.TaskID != 0 {
 		out.Says = "something other than postrider deleted its task, so it is unknown who got it"
 	}

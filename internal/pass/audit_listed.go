@@ -8,7 +8,9 @@ import (
 )
 
 // eachWindow lists the folder, up to the cursor at least: the last messages may be gone.
-func (a *auditor) eachWindow(ctx context.Context, f *auditedFolder, each func(*window, []uint32) error) (listed int, _ error) {
+func (a *auditor) eachWindow(
+	ctx context.Context, f *auditedFolder, each func(*window, []uint32) error,
+) (listed int, _ error) {
 	for w := newWindow(1, max(f.folder.next, f.folder.row.LastSeenUID+1)); w.more(); {
 		uids, err := a.visit.session.list(ctx, f.folder, w.from, w.to)
 		if err == nil {
@@ -34,7 +36,8 @@ func (a *auditor) complete(ctx context.Context, f *auditedFolder, listed int) er
 			return err
 		})
 		if said := min(before, f.said); err == nil && counted > 1 && listed < int(said) {
-			err = fmt.Errorf("the server says that the folder has %d messages, and lists %d; nothing can be proved about the others", said, listed)
+			err = fmt.Errorf("the server says that the folder has %d messages, and lists %d; "+
+				"nothing can be proved about the others", said, listed)
 		}
 		if err != nil {
 			return err

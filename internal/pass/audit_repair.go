@@ -21,7 +21,8 @@ func (a *auditor) repair(ctx context.Context) error {
 		return err
 	}
 	if busy != nil {
-		return fmt.Errorf("nothing was registered: %s holds the scan lease of the inbox (until %s unless renewed); try again then",
+		return fmt.Errorf("nothing was registered: %s holds the scan lease of the inbox (until %s unless renewed); "+
+			"try again then",
 			busy.Holder, busy.Until.Format(time.RFC3339))
 	}
 	err = lease.renewing(ctx, a.visit.log, func(ctx context.Context) error {
@@ -97,7 +98,9 @@ func (a *auditor) forgetMissing(ctx context.Context, f *auditedFolder) error {
 }
 
 // registerPage returns the messages that are still missing.
-func (a *auditor) registerPage(ctx context.Context, f *folder, lease *scanLease, part []MissingMessage) ([]MissingMessage, error) {
+func (a *auditor) registerPage(
+	ctx context.Context, f *folder, lease *scanLease, part []MissingMessage,
+) ([]MissingMessage, error) {
 	uids := make([]uint32, len(part))
 	for i, m := range part {
 		uids[i] = m.UID
@@ -107,7 +110,8 @@ func (a *auditor) registerPage(ctx context.Context, f *folder, lease *scanLease,
 	cache := newCache(0, 0) // the next run fetches the bodies
 	cache.close()
 	s := &scanner{
-		pass: p, revision: p.revisionFor(lease.in, p.revision()), in: lease.in, log: a.visit.log, session: a.visit.session, cache: cache,
+		pass: p, revision: p.revisionFor(lease.in, p.revision()), in: lease.in, log: a.visit.log,
+		session: a.visit.session, cache: cache,
 		tally: newTally(p.Observer, InboxReport{}), lease: lease.by, registered: func() {},
 	}
 	failed := s.page(ctx, f, uids)

@@ -135,7 +135,10 @@ type AuditReport struct {
 }
 
 func newFolderAudit(name string) *FolderAudit {
-	a := &FolderAudit{Name: name, Counts: map[Account]int{}, GoneAs: map[Account]int{}, Missing: []MissingMessage{}, Strays: []Stray{}}
+	a := &FolderAudit{
+		Name: name, Counts: map[Account]int{}, GoneAs: map[Account]int{},
+		Missing: []MissingMessage{}, Strays: []Stray{},
+	}
 	for _, as := range Accounts {
 		a.Counts[as] = 0
 	}

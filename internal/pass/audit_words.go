@@ -57,7 +57,8 @@ func (s Stray) Note(f *FolderAudit) string {
 	where := "is no longer on the server"
 	switch {
 	case s.Status == tasks.Skipped:
-		return fmt.Sprintf("was skipped as vanished, and is on the server; to forward it: `postrider task retry %d`", s.TaskID)
+		return fmt.Sprintf("was skipped as vanished, and is on the server; to forward it: `postrider task retry %d`",
+			s.TaskID)
 	case f.Unwatched:
 		where = "is of a folder that is not watched any more"
 	case s.UIDValidity != f.UIDValidity:
@@ -83,16 +84,19 @@ func (r *AuditReport) Verdict() string {
 			parts = append(parts, fmt.Sprintf(format, args...))
 		}
 	}
-	add(sum.Forgotten > 0, "Forgotten: %d whose tasks were deleted and that are not on the server either.", sum.Forgotten)
+	add(sum.Forgotten > 0, "Forgotten: %d whose tasks were deleted and that are not on the server either.",
+		sum.Forgotten)
 	add(sum.Registered > 0, "Registered: %d that were missing; the next run processes them.", sum.Registered)
 	add(sum.Missing > 0, "Missing: %d; to register them, as a run would: `postrider audit --repair`.", sum.Missing)
-	add(sum.Reappeared > 0, "Skipped as vanished, but on the server: %d; an operator has to decide about them.", sum.Reappeared)
-	add(sum.Lost > 0, "Deleted by something other than postrider, and not on the server either: %d; restore the database from a backup, "+
-		"or forget them: `postrider audit --repair`.", sum.Lost)
+	add(sum.Reappeared > 0, "Skipped as vanished, but on the server: %d; an operator has to decide about them.",
+		sum.Reappeared)
+	add(sum.Lost > 0, "Deleted by something other than postrider, and not on the server either: %d; "+
+		"restore the database from a backup, or forget them: `postrider audit --repair`.", sum.Lost)
 	add(!sum.Proved, "Not everything could be compared, so the audit is inconclusive.")
 	add(sum.Clean(), "Every message is accounted for: %d on the servers.", sum.Messages)
 	add(sum.Clean() && sum.Gone > 0, "No longer there, and accounted for: %d.", sum.Gone)
 	add(sum.Confirmed > 0, "Confirmed by the recipients' servers: %d.", sum.Confirmed)
-	add(sum.Bounced > 0, "Bounced after the relay had accepted them: %d; see `postrider task list --bounced`.", sum.Bounced)
+	add(sum.Bounced > 0, "Bounced after the relay had accepted them: %d; see `postrider task list --bounced`.",
+		sum.Bounced)
 	return strings.Join(parts, " ")
 }

@@ -167,7 +167,8 @@ func (d *deliverer) doubtful(ctx context.Context, j *job, it fetched, failed err
 	case it.msg != nil && !another && current: // nothing is known of its content
 		return true
 	case current && errors.Is(failed, errEpoch), !current && row.Reconciled != row.UIDValidity:
-		return end(d.release(ctx, j, "its UIDVALIDITY changed; the next scan looks for it", d.pass.Config.Policy.Base, nil))
+		why = "its UIDVALIDITY changed; the next scan looks for it"
+		return end(d.release(ctx, j, why, d.pass.Config.Policy.Base, nil))
 	case !current && row.Epoch() == t.UIDValidity():
 		why = "it was not found again after the server gave UIDs to other messages"
 	case !current:

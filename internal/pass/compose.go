@@ -29,20 +29,24 @@ func (d *deliverer) compose(ctx context.Context, j *job) (_ *forward.Content, er
 
 // composed makes what goes out of a message. of is its task, with the route that it takes; without
 // the rest for a message that has no task.
-func composed(ctx context.Context, by *forward.Composer, routes *route.Table, mail route.Mail, of tasks.Task, maxSize int64,
-	style route.Style,
+func composed(
+	ctx context.Context, by *forward.Composer, routes *route.Table,
+	mail route.Mail, of tasks.Task, maxSize int64, style route.Style,
 ) (*forward.Content, error) {
 	return by.Compose(ctx, mail.Message, forward.Origin{
 		Trace: forward.Trace{Inbox: mail.Inbox, TaskID: of.ID}, Folder: mail.Folder, UID: of.UID,
 		Registered: mail.At, Size: mail.Size, MaxSize: maxSize,
 		Captured: sync.OnceValue(func() map[string]string { return routes.Captured(ctx, of.Route, mail) }),
-	}, forward.Style{Mode: forward.Mode(style.Mode), Resent: style.Resent, Fallback: style.Fallback == route.FallbackAttach})
+	}, forward.Style{
+		Mode: forward.Mode(style.Mode), Resent: style.Resent, Fallback: style.Fallback == route.FallbackAttach,
+	})
 }
 
 // MailOf is what the routes look at of a task. m is its message: whole, its header alone, or nil.
 func MailOf(in inbox.Inbox, t tasks.Task, m *message.Message) route.Mail {
 	mail := route.Mail{
-		Inbox: in.Address, Labels: in.Labels.Texts(), Folder: t.Folder, Message: m, Size: t.Identity.Size, At: t.CreatedAt,
+		Inbox: in.Address, Labels: in.Labels.Texts(), Folder: t.Folder,
+		Message: m, Size: t.Identity.Size, At: t.CreatedAt,
 	}
 	if m != nil && !m.HeaderOnly {
 		mail.Size = m.Body.Size()

@@ -33,7 +33,9 @@ func ofMessage(err error) bool {
 
 // decide makes the decision on a message whose content is at hand. Its error is an errInterrupted,
 // a panicError, an unreadError, or that a report could not be recorded.
-func (p *Pass) decide(ctx context.Context, m route.Mail, revision string, log *slog.Logger) (_ *tasks.Decision, err error) {
+func (p *Pass) decide(
+	ctx context.Context, m route.Mail, revision string, log *slog.Logger,
+) (_ *tasks.Decision, err error) {
 	defer caught("decide on the message", log, &err)
 	report, err := p.report(ctx, m, log)
 	if err != nil {

@@ -178,7 +178,8 @@ func (d *deliverer) wants(n int) tasks.Want {
 		// again while it is still sending it, the message would go out twice.
 		InHand: d.inHand(),
 		Poisoned: func(t tasks.Task) {
-			d.log.Warn("a task was given up: workers crashed repeatedly while processing it", "task", t.ID, "as", t.Status)
+			d.log.Warn("a task was given up: workers crashed repeatedly while processing it",
+				"task", t.ID, "as", t.Status)
 			d.tally.ended(t.ID, t.Status)
 		},
 	}

@@ -77,9 +77,13 @@ func (s *session) fetch(ctx context.Context, folder string, epoch int64, batch [
 }
 
 // fetcher is Source.Bodies or Source.Headers.
-type fetcher func(src Source, ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error)
+type fetcher func(
+	src Source, ctx context.Context, uids []uint32, each func(uint32, *message.Message) error,
+) (imapsrc.Result, error)
 
-func (s *session) fetchAs(ctx context.Context, folder string, epoch int64, batch []fetched, head bool, fetch fetcher) error {
+func (s *session) fetchAs(
+	ctx context.Context, folder string, epoch int64, batch []fetched, head bool, fetch fetcher,
+) error {
 	at := make(map[uint32]*fetched, len(batch))
 	var uids []uint32
 	for i := range batch {

@@ -92,7 +92,8 @@ func (s *scanner) openFolder(ctx context.Context, f *folder) error {
 		if f.next, err = UIDNext(ctx, src, info); err != nil {
 			return err
 		}
-		s.log.Info("folder opened", "folder", f.row.Name, "messages", info.Messages, "uidnext", f.next, "cursor", f.row.LastSeenUID)
+		s.log.Info("folder opened", "folder", f.row.Name,
+			"messages", info.Messages, "uidnext", f.next, "cursor", f.row.LastSeenUID)
 		const compared = "; all messages are compared with what is registered"
 		switch {
 		case f.row.InitializedAt == nil:

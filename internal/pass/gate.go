@@ -148,7 +148,8 @@ func (p *Pass) keepLimits(ctx context.Context) (stop func()) {
 	after := context.WithoutCancel(ctx)
 	warn := func(err error) {
 		if err != nil {
-			p.Log.Warn("could not record how much of smtp.limits was used; recipients count for longer than they should", "error", err)
+			p.Log.Warn("could not record how much of smtp.limits was used; "+
+				"recipients count for longer than they should", "error", err)
 		}
 	}
 	stopRenewing := tasks.Every(after, p.Config.Lease/3, func(ctx context.Context) { warn(p.Limits.Renew(ctx)) })

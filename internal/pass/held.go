@@ -87,7 +87,8 @@ func (h *Held) once(ctx context.Context) error {
 // besideScan is an error of the deliverer, unless it is that the server takes no second connection:
 // the run that scans has one.
 func (h *Held) besideScan(err error) error {
-	if kind := imapsrc.KindOf(err); kind == imapsrc.KindLimit || kind == imapsrc.KindInUse || imapsrc.BackOffOf(err) > 0 {
+	kind := imapsrc.KindOf(err)
+	if kind == imapsrc.KindLimit || kind == imapsrc.KindInUse || imapsrc.BackOffOf(err) > 0 {
 		h.log.Info("the server takes no second connection", "error", err)
 		return nil
 	}
@@ -104,7 +105,8 @@ func (h *Held) scanner(lease *scanLease, registered func()) *scanner {
 func (h *Held) deliverer() *deliverer {
 	pr := h.process
 	return &deliverer{
-		pass: pr.pass, revision: h.revision, token: pr.token, gate: pr.gate, slots: pr.slots, leases: pr.leases, inHand: pr.inHand,
+		pass: pr.pass, revision: h.revision, token: pr.token, gate: pr.gate, slots: pr.slots,
+		leases: pr.leases, inHand: pr.inHand,
 		in: h.in, log: h.log, session: h.session, cache: h.cache, tally: h.tally, feed: h.feed,
 	}
 }

@@ -55,7 +55,9 @@ func Visit[S any](n Turns, boxes []inbox.Inbox, dial func(context.Context, inbox
 }
 
 // dialAt connects to the server of an inbox, unless that server was left.
-func dialAt[S any](ctx context.Context, h *hosts, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (S, error)) (src S, err error) {
+func dialAt[S any](
+	ctx context.Context, h *hosts, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (S, error),
+) (src S, err error) {
 	name := ServerOf(in)
 	if err := h.try(name, in.Address); err != nil {
 		return src, err
@@ -134,7 +136,7 @@ func (h *hosts) report(ctx context.Context, log *slog.Logger, level slog.Level) 
 			continue
 		}
 		slices.Sort(s.rest)
-		log.Log(ctx, level, "the server cannot be reached; its remaining inboxes are skipped in this pass", "server", name,
-			"inboxes", strings.Join(text.Some(s.rest, maxNamed), ", "), "error", s.why)
+		log.Log(ctx, level, "the server cannot be reached; its remaining inboxes are skipped in this pass",
+			"server", name, "inboxes", strings.Join(text.Some(s.rest, maxNamed), ", "), "error", s.why)
 	}
 }

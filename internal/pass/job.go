@@ -73,7 +73,9 @@ func (d *deliverer) finish(ctx context.Context, j *job, res tasks.Result) (tasks
 	return d.ended(j, res.Status, res.Deliveries, err)
 }
 
-func (d *deliverer) release(ctx context.Context, j *job, why string, delay time.Duration, ds []tasks.Delivery) (tasks.Status, error) {
+func (d *deliverer) release(
+	ctx context.Context, j *job, why string, delay time.Duration, ds []tasks.Delivery,
+) (tasks.Status, error) {
 	if !j.claim.Recorded() && !j.doubt { // the registry does not know of it
 		return tasks.Received, nil
 	}

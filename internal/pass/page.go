@@ -226,7 +226,8 @@ func (s *scanner) count(f *folder, e tasks.Entry, r tasks.Registration) (news bo
 	case r.Fate == tasks.New && r.Status.Ended():
 		s.tally.ended(r.TaskID, r.Status)
 		if !s.pass.Config.DryRun {
-			s.log.Info("message "+became[r.Status], "task", r.TaskID, "folder", f.row.Name, "uid", e.UID, "reason", notForwarded(e, r))
+			s.log.Info("message "+became[r.Status],
+				"task", r.TaskID, "folder", f.row.Name, "uid", e.UID, "reason", notForwarded(e, r))
 		}
 	case r.Fate != tasks.New:
 		s.pass.Observer.Done(1)
@@ -288,7 +289,9 @@ func (s *scanner) newPage(f *folder, cursor uint32) tasks.Page {
 // outlined is the entry of a message whose content is not known.
 func outlined(m imapsrc.Meta) tasks.Entry {
 	o := stated(m).Outline()
-	return tasks.Entry{UID: m.UID, Outline: o, Stated: stated(m), Identity: tasks.Identity{Fingerprint: o, Size: m.Size}}
+	return tasks.Entry{
+		UID: m.UID, Outline: o, Stated: stated(m), Identity: tasks.Identity{Fingerprint: o, Size: m.Size},
+	}
 }
 
 // entry is what is registered of a message, with the decision on it if its content is at hand.

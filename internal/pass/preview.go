@@ -25,16 +25,19 @@ type Would struct {
 	Skip        tasks.SkipReason `json:"skip_reason,omitempty"`
 	Keep        tasks.KeepReason `json:"keep_reason,omitempty"`
 	Route       string           `json:"route"`
-	Recipients  []string         `json:"recipients"`           // who would get it
-	Outcome     string           `json:"outcome"`              // for a person
-	DeletedAt   *time.Time       `json:"deleted_at,omitempty"` // then, on the server, not before; nil: it is kept, or that is not known yet
+	Recipients  []string         `json:"recipients"` // who would get it
+	Outcome     string           `json:"outcome"`    // for a person
+	// DeletedAt is when it would be deleted on the server, not before; nil: it is kept, or that is
+	// not known yet.
+	DeletedAt *time.Time `json:"deleted_at,omitempty"`
 }
 
 func would(t tasks.Task, outcome string) *Would {
 	return &Would{
 		Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID,
 		MessageID: t.Identity.MessageID, Sender: t.Identity.Sender, Subject: t.Identity.Subject, Size: t.Identity.Size,
-		Status: t.Status, Keep: t.Keep, Route: t.Route, Recipients: append([]string{}, recipientsToDo(t.Deliveries)...), Outcome: outcome,
+		Status: t.Status, Keep: t.Keep, Route: t.Route,
+		Recipients: append([]string{}, recipientsToDo(t.Deliveries)...), Outcome: outcome,
 	}
 }
 
@@ -50,7 +53,8 @@ func wouldRegister(t tasks.Task, d *tasks.Decision) *Would {
 func wouldProcess(t tasks.Task) *Would {
 	w := would(t, fmt.Sprintf("task %d (%s) would be processed", t.ID, t.Status)+withheld(t.Deliveries))
 	if len(t.Deliveries) == 0 {
-		w.Outcome = fmt.Sprintf("task %d (%s) would be decided by the current routes; to see how: postrider route test --task %[1]d", t.ID, t.Status)
+		w.Outcome = fmt.Sprintf("task %d (%s) would be decided by the current routes; "+
+			"to see how: postrider route test --task %[1]d", t.ID, t.Status)
 	}
 	w.Task = &t.ID
 	return w
@@ -62,7 +66,8 @@ func (w Would) String() string {
 	if w.Sender != "" {
 		from = "from " + text.Line(w.Sender)
 	}
-	return fmt.Sprintf("%s %s UID %d %s %q: %s", w.Inbox, text.Line(w.Folder), w.UID, from, text.Cut(text.Line(w.Subject), 60), w.Outcome)
+	return fmt.Sprintf("%s %s UID %d %s %q: %s",
+		w.Inbox, text.Line(w.Folder), w.UID, from, text.Cut(text.Line(w.Subject), 60), w.Outcome)
 }
 
 // registering says what would become of a message that would be registered as t.

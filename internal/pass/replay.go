@@ -168,7 +168,8 @@ func (a *replayer) report(it *replayed) error {
 		return nil
 	}
 	out := Replayed{
-		TaskID: it.task.ID, Inbox: it.task.Inbox, Folder: it.task.Folder, UID: it.task.UID, Subject: it.task.Identity.Subject,
+		TaskID: it.task.ID, Inbox: it.task.Inbox, Folder: it.task.Folder, UID: it.task.UID,
+		Subject: it.task.Identity.Subject,
 		Outcome: outcome, Before: before(it.task), Why: it.unknown,
 	}
 	if it.now != nil {
@@ -199,7 +200,9 @@ func before(t tasks.Task) ReplayFate {
 }
 
 func now(d route.Decision) *ReplayFate {
-	f := &ReplayFate{Status: tasks.Forwarded, Route: d.Route, Recipients: append([]string{}, d.To...), LeftOut: d.LeftOut}
+	f := &ReplayFate{
+		Status: tasks.Forwarded, Route: d.Route, Recipients: append([]string{}, d.To...), LeftOut: d.LeftOut,
+	}
 	switch {
 	case d.Skip:
 		f.Status, f.Reason = tasks.Skipped, d.Reason

@@ -29,7 +29,9 @@ func (a *replayer) read(ctx context.Context, place string, list []*replayed) err
 				a.failed(place, err)
 			}
 		}
-		list = slices.DeleteFunc(slices.Clone(list), func(it *replayed) bool { return it.now != nil || it.unknown != "" })
+		list = slices.DeleteFunc(slices.Clone(list), func(it *replayed) bool {
+			return it.now != nil || it.unknown != ""
+		})
 	}
 	for _, it := range list {
 		it.unknown = text.Error(cmp.Or(a.shut, a.bad[place], errGone))
@@ -41,7 +43,8 @@ func (a *replayer) read(ctx context.Context, place string, list []*replayed) err
 // once.
 func (a *replayer) failed(place string, err error) {
 	if errors.Is(err, errEpoch) {
-		err = errors.New("the UIDVALIDITY of its folder has changed since it was registered, and no run has found it again")
+		err = errors.New("the UIDVALIDITY of its folder has changed since it was registered, " +
+			"and no run has found it again")
 	} else {
 		a.found.Error = text.Error(err)
 		a.visit.log.Error("messages could not be compared", "error", err)
@@ -62,7 +65,9 @@ func (a *replayer) fetchAll(ctx context.Context, list []*replayed, fetch fetcher
 	}
 	name, epoch := list[0].task.Folder, list[0].task.Epoch
 	return a.visit.session.retry(ctx, func() error {
-		err := a.visit.session.within(ctx, name, epoch, func(src Source) error { return a.fetchSome(ctx, src, left, fetch) })
+		err := a.visit.session.within(ctx, name, epoch, func(src Source) error {
+			return a.fetchSome(ctx, src, left, fetch)
+		})
 		var e *imapsrc.Error
 		if errors.As(err, &e) && left[e.UID] != nil {
 			left[e.UID].unknown = text.Error(err)

@@ -47,9 +47,11 @@ func (p *Pass) expire(ctx context.Context, boxes []inbox.Inbox, reports []InboxR
 	if last < 0 {
 		return
 	}
+	expire := func() (int, error) { return p.Queue.Expire(ctx, worked, keep.Forwarded, portion) }
+	expireEvents := func() (int, error) { return p.Queue.ExpireEvents(ctx, keep.Events, portion) }
 	err := errors.Join(p.endAbandoned(ctx),
-		p.portions(ctx, until, keep.Forwarded, func() (int, error) { return p.Queue.Expire(ctx, worked, keep.Forwarded, portion) }),
-		p.portions(ctx, until, keep.Events, func() (int, error) { return p.Queue.ExpireEvents(ctx, keep.Events, portion) }))
+		p.portions(ctx, until, keep.Forwarded, expire),
+		p.portions(ctx, until, keep.Events, expireEvents))
 	if err == nil {
 		return
 	}

@@ -112,7 +112,9 @@ func (s *scanner) lookBack(ctx context.Context, f *folder) error {
 }
 
 // compare compares messages with the ledger, and returns the UIDs that it should have and does not.
-func (s *scanner) compare(ctx context.Context, f *folder, noted []tasks.Noted, metas []imapsrc.Meta) (late []uint32, err error) {
+func (s *scanner) compare(
+	ctx context.Context, f *folder, noted []tasks.Noted, metas []imapsrc.Meta,
+) (late []uint32, err error) {
 	known := make(map[uint32]tasks.Noted, len(noted))
 	for _, n := range noted {
 		known[n.UID] = n
@@ -134,7 +136,8 @@ func (s *scanner) compare(ctx context.Context, f *folder, noted []tasks.Noted, m
 	case err != nil:
 		return nil, err
 	case again.uid != 0:
-		s.log.Warn("the server gave the UID of a message to another one; all messages are compared with what is registered",
+		s.log.Warn("the server gave the UID of a message to another one; "+
+			"all messages are compared with what is registered",
 			"folder", f.row.Name, "uid", again.uid)
 		return nil, s.newEpoch(ctx, uint32(f.row.UIDValidity), f)
 	case len(same) > 0 && !s.pass.Config.DryRun:

@@ -22,7 +22,9 @@ type Rewind struct {
 func (r Rewind) Moves() bool { return r.To < r.Folder.LastSeenUID }
 
 // PlanRewind finds out on the server where the cursors of the folders would go. It changes nothing.
-func PlanRewind(ctx context.Context, src Source, known tasks.Registrar, in inbox.Inbox, back inbox.Back) ([]Rewind, error) {
+func PlanRewind(
+	ctx context.Context, src Source, known tasks.Registrar, in inbox.Inbox, back inbox.Back,
+) ([]Rewind, error) {
 	folders, err := back.Folders(in)
 	if err != nil {
 		return nil, err
@@ -40,7 +42,8 @@ func PlanRewind(ctx context.Context, src Source, known tasks.Registrar, in inbox
 
 func (r *Rewind) plan(ctx context.Context, src Source, known tasks.Registrar, in inbox.Inbox, since string) error {
 	if r.Folder.InitializedAt == nil {
-		return fmt.Errorf("folder %q was never scanned and has no cursor yet; to choose where it begins: `postrider inbox set %s --start all`",
+		return fmt.Errorf("folder %q was never scanned and has no cursor yet; "+
+			"to choose where it begins: `postrider inbox set %s --start all`",
 			r.Folder.Name, text.Arg(in.Address))
 	}
 	info, next, err := selectFolder(ctx, src, r.Folder.Name)
@@ -48,8 +51,9 @@ func (r *Rewind) plan(ctx context.Context, src Source, known tasks.Registrar, in
 	case err != nil:
 		return err
 	case info.UIDValidity != r.Folder.Epoch():
-		return fmt.Errorf("the UIDVALIDITY of folder %q has changed since the last run; first do `postrider run --inbox %s`, "+
-			"which compares all its messages with the registered ones", r.Folder.Name, text.Arg(in.Address))
+		return fmt.Errorf("the UIDVALIDITY of folder %q has changed since the last run; "+
+			"first do `postrider run --inbox %s`, which compares all its messages with the registered ones",
+			r.Folder.Name, text.Arg(in.Address))
 	case since != "":
 		if r.To, err = StartUID(ctx, src, inbox.Start("since:"+since), info, next); err != nil {
 			return err

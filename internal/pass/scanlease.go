@@ -63,7 +63,7 @@ func scanLost(err error) bool {
 
 // hold works under the lease, records how the scan ended and which folders work scanned, and gives
 // the lease back. When the lease is lost, the context of work ends.
-func (l *scanLease) hold(ctx context.Context, log *slog.Logger, work func(context.Context) (folders []int64, err error)) error {
+func (l *scanLease) hold(ctx context.Context, log *slog.Logger, work func(context.Context) ([]int64, error)) error {
 	var end inbox.ScanEnd
 	err := l.renewing(ctx, log, func(ctx context.Context) (err error) {
 		end.Folders, err = work(ctx)
@@ -71,7 +71,8 @@ func (l *scanLease) hold(ctx context.Context, log *slog.Logger, work func(contex
 	})
 	if !scanLost(err) {
 		if end.Pause = imapsrc.BackOffOf(err); end.Pause > 0 {
-			log.Warn("the server asked clients to back off; no run connects to this inbox for that time", "pause", end.Pause)
+			log.Warn("the server asked clients to back off; no run connects to this inbox for that time",
+				"pause", end.Pause)
 		}
 		if end.Interrupted = ctx.Err() != nil; err != nil && !end.Interrupted {
 			end.Failure, end.LoginNeeded = err.Error(), imapsrc.KindOf(err) == imapsrc.KindLogin

@@ -69,6 +69,7 @@ func (h *Held) Connected() bool { return h.session.connected() }
 // OfInbox reports whether an error is that of one inbox, its account or its server, and not of what
 // all inboxes share: the database, the disk.
 func OfInbox(err error) bool {
-	return errors.As(err, new(*dialError)) || errors.As(err, new(*imapsrc.Error)) || errors.As(err, new(*PausedError)) ||
-		errors.Is(err, errTakenOver) || errors.Is(err, errEpoch) || errors.Is(err, errNotConnected) || errors.Is(err, inbox.ErrRemoved)
+	return errors.As(err, new(*dialError)) || errors.As(err, new(*imapsrc.Error)) ||
+		errors.As(err, new(*PausedError)) || errors.Is(err, errTakenOver) || errors.Is(err, errEpoch) ||
+		errors.Is(err, errNotConnected) || errors.Is(err, inbox.ErrRemoved)
 }

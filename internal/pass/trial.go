@@ -69,8 +69,10 @@ func (t Tester) Try(ctx context.Context, s Specimen) (Trial, error) {
 	}
 	decision, d := byRoutes(ctx, t.Routes, s.Mail, t.MaxReceived)
 	out := Trial{
-		Inbox: s.Inbox, Folder: s.Folder, Task: s.Task.ID, Subject: s.Message.Subject(), Sender: s.Message.From(), Size: s.Size,
-		Status: decision.Status(), Reason: decision.Reason, Route: d.Route, Recipients: append([]string{}, d.To...), LeftOut: d.LeftOut,
+		Inbox: s.Inbox, Folder: s.Folder, Task: s.Task.ID,
+		Subject: s.Message.Subject(), Sender: s.Message.From(), Size: s.Size,
+		Status: decision.Status(), Reason: decision.Reason, Route: d.Route,
+		Recipients: append([]string{}, d.To...), LeftOut: d.LeftOut,
 		Priority: d.Priority, Uncertain: route.Retry, Mode: string(t.Style.Mode), Routes: t.Routes.Explain(ctx, s.Mail),
 		EnvelopeFrom: t.Relay.Envelope(s.Message, forward.Trace{Inbox: s.Inbox, TaskID: s.Task.ID}, d.To).From,
 	}
@@ -100,7 +102,8 @@ func (t Tester) compose(ctx context.Context, out *Trial, s Specimen) error {
 	}
 	of := s.Task
 	of.Route = out.Route
-	out.content, err = composed(ctx, composer, t.Routes, s.Mail, of, t.MaxSize, t.Routes.Style(ctx, out.Route, s.Mail, t.Style))
+	style := t.Routes.Style(ctx, out.Route, s.Mail, t.Style)
+	out.content, err = composed(ctx, composer, t.Routes, s.Mail, of, t.MaxSize, style)
 	if err != nil {
 		return err
 	}
@@ -116,7 +119,8 @@ func Fetch(ctx context.Context, src Source, t tasks.Task, maxSize int64) (m *mes
 	case err != nil:
 		return nil, err
 	case info.UIDValidity != t.UIDValidity():
-		return nil, fmt.Errorf("the UIDVALIDITY of folder %q has changed since; `postrider run --inbox %s` finds its messages again", t.Folder, text.Arg(t.Inbox))
+		return nil, fmt.Errorf("the UIDVALIDITY of folder %q has changed since; "+
+			"`postrider run --inbox %s` finds its messages again", t.Folder, text.Arg(t.Inbox))
 	}
 	fetch := src.Bodies
 	if t.Identity.Size > maxSize {

@@ -113,7 +113,8 @@ func (d *Dials) place(ctx context.Context, server string) (l *line, all chan str
 			return l, all, nil
 		}
 		if why != nil && time.Since(began) >= lineTime {
-			return nil, nil, fmt.Errorf("not tried: another inbox could not reach the server and is trying again: %w", why)
+			return nil, nil, fmt.Errorf("not tried: another inbox could not reach the server "+
+				"and is trying again: %w", why)
 		}
 		select {
 		case <-changed:

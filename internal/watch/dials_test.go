@@ -31,8 +31,10 @@ func TestDialsInLine(t *testing.T) {
 		go func() { _, _ = d(t.Context(), inbox.Inbox{Host: "silent"}) }()
 		synctest.Wait()
 		began := time.Now()
-		if _, err := d(t.Context(), inbox.Inbox{Host: "silent"}); !errors.Is(err, errNetwork) || time.Since(began) != lineTime {
-			t.Errorf("who waits in line gets %v after %s, want what the others met after %s", err, time.Since(began), lineTime)
+		_, err := d(t.Context(), inbox.Inbox{Host: "silent"})
+		if !errors.Is(err, errNetwork) || time.Since(began) != lineTime {
+			t.Errorf("who waits in line gets %v after %s, want what the others met after %s",
+				err, time.Since(began), lineTime)
 		}
 		close(release)
 		synctest.Wait()

@@ -62,7 +62,12 @@ func onSite(t *testing.T, n int, test func(t *testing.T, s *site)) {
 				s.loads++
 				return s.load()
 			},
-			Files: func() string { s.mu.Lock(); defer s.mu.Unlock(); return s.files }, Random: func() float64 { return 0.5 },
+			Files: func() string {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return s.files
+			},
+			Random: func() float64 { return 0.5 },
 			Notify: s, Log: slog.New(slog.NewTextHandler(s, nil)),
 		}, s.setup("logins"))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -308,8 +313,14 @@ func (h *fakeHeld) Close() {
 // Failures of a visit.
 var (
 	errAway    = errors.New("the database is away")
-	errNetwork = &imapsrc.Error{Kind: imapsrc.KindNetwork, Op: "connect", Host: "imap.example:993", Err: errors.New("no route to host")}
-	errAuth    = &imapsrc.Error{Kind: imapsrc.KindAuth, Op: "log in", Host: "imap.example:993", Err: errors.New("NO wrong password")}
+	errNetwork = &imapsrc.Error{
+		Kind: imapsrc.KindNetwork, Op: "connect", Host: "imap.example:993", Err: errors.New("no route to host"),
+	}
+	errAuth = &imapsrc.Error{
+		Kind: imapsrc.KindAuth, Op: "log in", Host: "imap.example:993", Err: errors.New("NO wrong password"),
+	}
+	errLimit = &imapsrc.Error{Kind: imapsrc.KindLimit, Err: errors.New("too many")}
+	errLater = &imapsrc.Error{Kind: imapsrc.KindUnavailable, Err: errors.New("later"), BackOff: 20 * time.Minute}
 )
 
 // failing is a visit that fails.

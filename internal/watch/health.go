@@ -58,10 +58,12 @@ func (h *health) found(err error) {
 	}
 	switch {
 	case err == nil && h.err != nil:
-		h.watch.cfg.Log.Info("the inbox can be read again", "inbox", h.address, "after", time.Since(h.since).Round(time.Second))
+		h.watch.cfg.Log.Info("the inbox can be read again",
+			"inbox", h.address, "after", time.Since(h.since).Round(time.Second))
 	case err != nil && h.err == nil:
 		h.since = time.Now()
-		h.watch.cfg.Log.Info("the inbox cannot be read; postrider tries again with growing pauses", "inbox", h.address, "error", err)
+		h.watch.cfg.Log.Info("the inbox cannot be read; postrider tries again with growing pauses",
+			"inbox", h.address, "error", err)
 	}
 	h.known, h.news, h.err = true, true, err
 }
@@ -118,7 +120,8 @@ func (t *trouble) met(by work, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.by) == 0 {
-		t.log.Error("the database cannot be used; nothing is lost, and postrider tries again with growing pauses", "error", err)
+		t.log.Error("the database cannot be used; nothing is lost, and postrider tries again with growing pauses",
+			"error", err)
 	}
 	t.by[by] = true
 }

@@ -36,7 +36,9 @@ func same(k *keeper, in inbox.Inbox) bool { return reflect.DeepEqual(settings(k.
 
 // replace ends the keepers of inboxes that are not in now, and has new ones take over from those
 // that changed says. It does so at the same time: a silent server delays the end of its session.
-func (w *Watch) replace(ctx context.Context, now map[int64]inbox.Inbox, keep kept, changed func(*keeper, inbox.Inbox) bool) {
+func (w *Watch) replace(
+	ctx context.Context, now map[int64]inbox.Inbox, keep kept, changed func(*keeper, inbox.Inbox) bool,
+) {
 	var stopping sync.WaitGroup
 	for _, k := range w.all() {
 		switch in, ok := now[k.in.ID]; {

@@ -1,11 +1,8 @@
 package watch
 
 import (
-	"errors"
 	"testing"
 	"time"
-
-	"postrider/internal/imapsrc"
 )
 
 // TestLossesForgotten: the pauses after lost connections grow, and begin again with the first one
@@ -56,9 +53,9 @@ func TestLost(t *testing.T) {
 		want time.Duration
 	}{
 		"the network": {errNetwork, 1500 * time.Millisecond},
-		"a limit":     {&imapsrc.Error{Kind: imapsrc.KindLimit, Err: errors.New("too many")}, time.Minute},
+		"a limit":     {errLimit, time.Minute},
 		"a refusal":   {errAuth, time.Minute},
-		"a hint":      {&imapsrc.Error{Kind: imapsrc.KindUnavailable, Err: errors.New("later"), BackOff: 20 * time.Minute}, 20*time.Minute + 5*time.Second},
+		"a hint":      {errLater, 20*time.Minute + 5*time.Second},
 	} {
 		if got := new(pauses).lost(tt.err, func() float64 { return 0.5 }); got != tt.want {
 			t.Errorf("%s: the pause is %s, want %s", name, got, tt.want)
@@ -68,7 +65,9 @@ func TestLost(t *testing.T) {
 
 // TestRelayAgain: the first pause of a relay is short, and the longest is not too long.
 func TestRelayAgain(t *testing.T) {
-	for n, want := range map[int]time.Duration{1: 10 * time.Second, 2: 20 * time.Second, 6: 5 * time.Minute, 1000: 5 * time.Minute} {
+	for n, want := range map[int]time.Duration{
+		1: 10 * time.Second, 2: 20 * time.Second, 6: 5 * time.Minute, 1000: 5 * time.Minute,
+	} {
 		if got := RelayAgain(n); got != want {
 			t.Errorf("after fault %d the relay is tried again in %s, want %s", n, got, want)
 		}

@@ -33,7 +33,8 @@ func TestReload(t *testing.T) {
 		after(filesEvery)
 		loads, ends, opened := s.number(&s.loads), s.number(&s.ends), s.number(&s.opened)
 		if loads != 1 || ends != 1 || opened != 2 {
-			t.Errorf("%d loads, %d ends of the old setup, %d sessions; want 1, 1, and only the 2 of before", loads, ends, opened)
+			t.Errorf("%d loads, %d ends of the old setup, %d sessions; want 1, 1, and only the 2 of before",
+				loads, ends, opened)
 		}
 		s.wantVisits(1, 0) // its session is ready
 		s.box(1).news <- struct{}{}
@@ -184,7 +185,8 @@ func TestReloadDuringChores(t *testing.T) {
 		s.w.Reload()
 		after(0)
 		if ends, closes := s.number(&s.ends), s.number(&s.closes); ends != 1 || closes != 0 {
-			t.Errorf("the old setup has ended %d times and was closed %d times during its chores, want once and never", ends, closes)
+			t.Errorf("the old setup has ended %d times and was closed %d times during its chores, want once and never",
+				ends, closes)
 		}
 		close(done)
 		after(0)

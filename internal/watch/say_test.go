@@ -15,7 +15,9 @@ func TestSay(t *testing.T) {
 	onSite(t, 3, func(t *testing.T, s *site) {
 		after(sayAfter)
 		s.wantSaid(1, pass.InboxReport{Email: "box"})
-		down := pass.InboxReport{Email: "box", Error: "imap imap.example:993: connect: no route to host", Left: "imap.example:993"}
+		down := pass.InboxReport{
+			Email: "box", Error: "imap imap.example:993: connect: no route to host", Left: "imap.example:993",
+		}
 		for id := range int64(3) {
 			s.box(id + 1).does(failing(errNetwork))
 			s.box(id + 1).lost <- errNetwork
@@ -80,7 +82,8 @@ func (s *site) wantSaid(times int, each pass.InboxReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last := s.says[len(s.says)-1]
-	if want := slices.Repeat([]pass.InboxReport{each}, len(s.boxes)); len(s.says) != times || !reflect.DeepEqual(last, want) {
+	want := slices.Repeat([]pass.InboxReport{each}, len(s.boxes))
+	if len(s.says) != times || !reflect.DeepEqual(last, want) {
 		s.t.Errorf("asked %d times, the last time with %+v; want %d times, and %+v", len(s.says), last, times, want)
 	}
 }

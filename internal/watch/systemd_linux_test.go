@@ -26,7 +26,8 @@ func TestSystemd(t *testing.T) {
 		}
 		defer func() { _ = conn.Close() }()
 		env := map[string]string{"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "30000000", "WATCHDOG_PID": "7"}
-		s := NewSystemd(func(key string) (string, bool) { v, ok := env[key]; return v, ok }, 7)
+		getenv := func(key string) (string, bool) { v, ok := env[key]; return v, ok }
+		s := NewSystemd(getenv, 7)
 		if s.Watchdog() != 30*time.Second {
 			t.Errorf("the watchdog is %s, want 30s", s.Watchdog())
 		}
@@ -39,7 +40,7 @@ func TestSystemd(t *testing.T) {
 				t.Errorf("the manager was sent %q, %v; want a match of %s", buffer[:n], err, want)
 			}
 		}
-		if other := NewSystemd(func(key string) (string, bool) { v, ok := env[key]; return v, ok }, 8); other.Watchdog() != 0 {
+		if other := NewSystemd(getenv, 8); other.Watchdog() != 0 {
 			t.Error("the watchdog of another process is heeded")
 		}
 	}

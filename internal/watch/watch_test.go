@@ -242,9 +242,9 @@ func TestHints(t *testing.T) {
 		err   error
 		least time.Duration
 	}{
-		"a hint":           {&imapsrc.Error{Kind: imapsrc.KindUnavailable, Err: errors.New("later"), BackOff: 20 * time.Minute}, 20 * time.Minute},
+		"a hint":           {errLater, 20 * time.Minute},
 		"a wrong password": {errAuth, time.Minute},
-		"a limit":          {&imapsrc.Error{Kind: imapsrc.KindLimit, Err: errors.New("too many")}, time.Minute},
+		"a limit":          {errLimit, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onSite(t, 1, func(t *testing.T, s *site) {
@@ -363,7 +363,8 @@ func TestWatchdog(t *testing.T) {
 				alive++
 			}
 		}
-		ready := s.told[0] == "READY=1 STATUS=0 of 1 inbox" || s.told[0] == "READY=1 STATUS=1 of 1 inbox" // it may be open by then
+		// The inbox may be open by then.
+		ready := s.told[0] == "READY=1 STATUS=0 of 1 inbox" || s.told[0] == "READY=1 STATUS=1 of 1 inbox"
 		if !ready || alive != 10 || s.told[len(s.told)-1] != "STOPPING=1" {
 			t.Errorf("the manager got %q; want READY=1, WATCHDOG=1 ten times, STOPPING=1", s.told)
 		}
