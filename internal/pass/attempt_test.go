@@ -58,7 +58,8 @@ func TestAttemptApplies(t *testing.T) {
 			a.apply(said) // the outcomes so far are applied as a whole, each time
 			d := a.ds[0]
 			if d.Status != c.want || d.Attempts != len(said) {
-				t.Errorf("the delivery is %s after %d attempts, want %s after %d", d.Status, d.Attempts, c.want, len(said))
+				t.Errorf("the delivery is %s after %d attempts, want %s after %d",
+					d.Status, d.Attempts, c.want, len(said))
 			}
 			if c.said != "" && (d.Code != 451 || d.Reply != "4.7.1 later (wait)") {
 				t.Errorf("the reply is %d %q, want 451 \"4.7.1 later (wait)\"", d.Code, d.Reply)

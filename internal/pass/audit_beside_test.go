@@ -17,7 +17,9 @@ type between struct {
 	then func()
 }
 
-func (q *between) Dispositions(ctx context.Context, folderID, epoch int64, from, to uint32) ([]tasks.Disposition, error) {
+func (q *between) Dispositions(
+	ctx context.Context, folderID, epoch int64, from, to uint32,
+) ([]tasks.Disposition, error) {
 	if q.n--; q.n == 0 {
 		q.then()
 	}
@@ -36,7 +38,9 @@ func TestAuditBesideOthers(t *testing.T) {
 			r.put("INBOX", mails(3)...)
 			r.run()
 		}, map[Account]int{AsBeforeStart: 4, AsForwarded: 1}, ""},
-		{"the cursor is moved back", func(r *rig, f inbox.Folder) { r.rewind(f) }, map[Account]int{AsNew: 4, AsForwarded: 1}, ""},
+		{"the cursor is moved back", func(r *rig, f inbox.Folder) {
+			r.rewind(f)
+		}, map[Account]int{AsNew: 4, AsForwarded: 1}, ""},
 		{"a message is expunged", func(r *rig, f inbox.Folder) {
 			r.rewind(f)
 			check(r.t, r.imap.Expunge(address, "INBOX", 1, 2))

@@ -16,7 +16,8 @@ import (
 func goneLines(lines []Audited) (out []string) {
 	for _, m := range lines {
 		if m.Gone || m.Unwatched {
-			out = append(out, fmt.Sprintf("%s %d/%d %s as %s to %d", m.Folder, m.UIDValidity, m.UID, m.Account, m.Status, len(m.To)))
+			out = append(out, fmt.Sprintf("%s %d/%d %s as %s to %d",
+				m.Folder, m.UIDValidity, m.UID, m.Account, m.Status, len(m.To)))
 		}
 	}
 	return out
@@ -28,7 +29,8 @@ func TestAuditOfOlderEpochs(t *testing.T) {
 	r := newRig(t, auditReply, auditRules...)
 	r.Config.Policy.Hold = true
 	r.add(inbox.StartAll)
-	uids := r.put("INBOX", letter("team 1"), letter("never 2"), letter("bulk 3"), letter("team 4"), letter("lost 5"), letter("team 6"), letter("team 7"))
+	uids := r.put("INBOX", letter("team 1"), letter("never 2"), letter("bulk 3"), letter("team 4"),
+		letter("lost 5"), letter("team 6"), letter("team 7"))
 	r.run()
 	_, err := r.queue.Purge(t.Context(), "ann", r.tasks()[3].ID)
 	check(t, err)
@@ -39,8 +41,9 @@ func TestAuditOfOlderEpochs(t *testing.T) {
 	found, lines := r.audit(AuditOptions{})
 	f := found.Folders[0]
 	wantCounts(t, f, map[Account]int{AsForwarded: 1})
-	if want := (map[Account]int{AsForwarded: 2, AsDead: 1, AsSkipped: 1, AsPurged: 1}); f.Gone != 5 || !maps.Equal(f.GoneAs, want) {
-		t.Errorf("%d are gone, as %v; want 5, as %v", f.Gone, f.GoneAs, want)
+	gone := map[Account]int{AsForwarded: 2, AsDead: 1, AsSkipped: 1, AsPurged: 1}
+	if f.Gone != 5 || !maps.Equal(f.GoneAs, gone) {
+		t.Errorf("%d are gone, as %v; want 5, as %v", f.Gone, f.GoneAs, gone)
 	}
 	epoch := before.Folders[0].UIDValidity
 	if b := before.Folders[0]; b.Gone != f.Gone || !maps.Equal(b.GoneAs, f.GoneAs) || len(b.Strays) != 1 {
@@ -50,8 +53,9 @@ func TestAuditOfOlderEpochs(t *testing.T) {
 		return fmt.Sprintf("INBOX %d/%d %s as %s to %d", epoch, uid, as, status, to)
 	}
 	want := []string{
-		line(1, AsForwarded, tasks.Forwarded, 2), line(2, AsDead, tasks.Dead, 1), line(3, AsSkipped, tasks.Skipped, 0),
-		line(4, AsPurged, tasks.Forwarded, 0), line(5, AsUncertain, tasks.Uncertain, 0), line(6, AsForwarded, tasks.Forwarded, 2),
+		line(1, AsForwarded, tasks.Forwarded, 2), line(2, AsDead, tasks.Dead, 1),
+		line(3, AsSkipped, tasks.Skipped, 0), line(4, AsPurged, tasks.Forwarded, 0),
+		line(5, AsUncertain, tasks.Uncertain, 0), line(6, AsForwarded, tasks.Forwarded, 2),
 	}
 	if got := goneLines(lines); !slices.Equal(got, want) {
 		t.Errorf("the audit reports\n%q\nwant\n%q", got, want)
@@ -157,8 +161,10 @@ func TestAuditOfDeletedTasks(t *testing.T) {
 	found, lines := r.audit(AuditOptions{})
 	f := found.Folders[0]
 	wantCounts(t, f, map[Account]int{AsForwarded: 3, AsMissing: 2})
-	if f.Missing[0].UID != 2 || f.Missing[0].TaskID != 2 || f.Missing[0].Size == 0 || len(f.Strays) != 1 || f.Strays[0].TaskID != 5 || !f.Strays[0].Lost() {
-		t.Errorf("missing are %+v, strays %+v; want the deleted tasks 2 and 3, and 5 among the strays", f.Missing, f.Strays)
+	if f.Missing[0].UID != 2 || f.Missing[0].TaskID != 2 || f.Missing[0].Size == 0 ||
+		len(f.Strays) != 1 || f.Strays[0].TaskID != 5 || !f.Strays[0].Lost() {
+		t.Errorf("missing are %+v, strays %+v; want the deleted tasks 2 and 3, and 5 among the strays",
+			f.Missing, f.Strays)
 	}
 	if got := goneLines(lines); len(got) != 1 || found.Error != "" {
 		t.Errorf("the audit reports %q, error %q; want the one that is not there either", got, found.Error)

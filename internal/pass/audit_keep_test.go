@@ -31,7 +31,8 @@ func TestAuditIsKept(t *testing.T) {
 	r.audit(AuditOptions{Who: "ann@host"})
 	a := r.kept()
 	if a.By != "ann@host" || a.Messages != 6 || a.Accounted != 6 || !a.Clean || len(a.Findings) != 0 || a.Error != "" ||
-		!a.StartedAt.Equal(r.clock.Now()) || !strings.HasPrefix(a.Summary, "Every message is accounted for: 6 on the servers.") {
+		!a.StartedAt.Equal(r.clock.Now()) ||
+		!strings.HasPrefix(a.Summary, "Every message is accounted for: 6 on the servers.") {
 		t.Errorf("the stored result is %+v, want six messages, all of them accounted for, by ann@host", a)
 	}
 
@@ -40,7 +41,8 @@ func TestAuditIsKept(t *testing.T) {
 	check(t, r.imap.DeleteFolder(address, "Gone"))
 	r.audit(AuditOptions{Who: "bob@host"})
 	a = r.kept()
-	if a.By != "bob@host" || a.Messages != 5 || a.Accounted != 3 || a.Unaccounted != 3 || a.Clean || a.More() != 0 || !strings.HasPrefix(a.Summary, "Missing: 2; ") {
+	if a.By != "bob@host" || a.Messages != 5 || a.Accounted != 3 || a.Unaccounted != 3 || a.Clean || a.More() != 0 ||
+		!strings.HasPrefix(a.Summary, "Missing: 2; ") {
 		t.Errorf("the stored result is %+v, want three of five accounted for, and three that are not", a)
 	}
 	var findings []string

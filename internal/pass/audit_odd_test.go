@@ -12,7 +12,6 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/message"
 	"postrider/internal/tasks"
 	"postrider/internal/testserver/smtpsink"
 )
@@ -33,7 +32,8 @@ func TestAuditOfAFolderNeverScanned(t *testing.T) {
 			found, _ := r.audit(AuditOptions{Repair: true})
 			wantCounts(t, found.Folders[0], want)
 			if !found.Folders[0].NeverScanned || len(r.tasks()) != 0 {
-				t.Errorf("never scanned is %v, with %d tasks; want true, and none", found.Folders[0].NeverScanned, len(r.tasks()))
+				t.Errorf("never scanned is %v, with %d tasks; want true, and none",
+					found.Folders[0].NeverScanned, len(r.tasks()))
 			}
 			r.run()
 			if got := len(r.tasks()); got != want[AsNew] {
@@ -84,7 +84,10 @@ func TestAuditReportsStrays(t *testing.T) {
 	in := r.stored()
 	epoch := uint32(in.Folders[0].UIDValidity)
 	got, gone := strays()
-	want := []Stray{{UIDValidity: epoch, UID: 1, Status: tasks.Error}, {UIDValidity: epoch, UID: 2, Status: tasks.Uncertain}}
+	want := []Stray{
+		{UIDValidity: epoch, UID: 1, Status: tasks.Error},
+		{UIDValidity: epoch, UID: 2, Status: tasks.Uncertain},
+	}
 	if !slices.Equal(got, want) || gone != 1 {
 		t.Errorf("strays are %+v, and %d gone; want %+v, and one", got, gone, want)
 	}
@@ -106,7 +109,7 @@ type blind struct {
 	uid uint32
 }
 
-func (s blind) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (s blind) Bodies(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	rest := slices.DeleteFunc(slices.Clone(uids), func(uid uint32) bool { return uid == s.uid })
 	res, err := s.Source.Bodies(ctx, rest, each)
 	if len(rest) < len(uids) {
@@ -207,7 +210,8 @@ func TestAuditOfAnUnwatchedFolder(t *testing.T) {
 	r.run()
 	found, _ = r.audit(AuditOptions{})
 	wantCounts(t, found.Folders[0], map[Account]int{})
-	if f := found.Folders[0]; !f.Unwatched || !maps.Equal(f.GoneAs, map[Account]int{AsForwarded: 2}) || found.Folders[1].Name != "INBOX" {
+	f := found.Folders[0]
+	if !f.Unwatched || !maps.Equal(f.GoneAs, map[Account]int{AsForwarded: 2}) || found.Folders[1].Name != "INBOX" {
 		t.Errorf("the audit found %+v; want two forwarded tasks of a folder that is not watched any more", *f)
 	}
 }
@@ -221,7 +225,9 @@ type acting struct {
 	get           func()
 }
 
-func (a *acting) AcquireScan(ctx context.Context, inboxID int64, holder string, ttl time.Duration) (inbox.Lease, *inbox.Busy, error) {
+func (a *acting) AcquireScan(
+	ctx context.Context, inboxID int64, holder string, ttl time.Duration,
+) (inbox.Lease, *inbox.Busy, error) {
 	if a.before != nil {
 		a.before()
 	}

@@ -9,7 +9,6 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/message"
 	"postrider/internal/tasks"
 )
 
@@ -42,7 +41,8 @@ func TestAuditLosesItsLease(t *testing.T) {
 		}}
 		found, _ := r.audit(AuditOptions{Repair: true})
 		if found.Error != errTakenOver.Error() || len(found.Folders[0].Missing) != 1 || len(r.tasks()) != 2 {
-			t.Errorf("the audit found %+v, with %d tasks; want the lease to be lost, and nothing registered", found, len(r.tasks()))
+			t.Errorf("the audit found %+v, with %d tasks; want the lease to be lost, and nothing registered",
+				found, len(r.tasks()))
 		}
 		if _, busy, err := r.store.AcquireScan(t.Context(), in.ID, "a third", time.Minute); err != nil || busy == nil {
 			t.Errorf("the lease is free (%v), want it to be the other run's", err)
@@ -70,7 +70,7 @@ func (losing) RenewScan(context.Context, inbox.Scan, time.Duration) error { retu
 // stuck is a server that sends no body.
 type stuck struct{ Source }
 
-func (stuck) Bodies(ctx context.Context, _ []uint32, _ func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (stuck) Bodies(ctx context.Context, _ []uint32, _ eachMessage) (imapsrc.Result, error) {
 	select {
 	case <-ctx.Done():
 		return imapsrc.Result{}, ctx.Err()
@@ -98,7 +98,8 @@ func TestAuditRepairsBehindTheCursorAlone(t *testing.T) {
 	found, _ := r.audit(AuditOptions{Repair: true})
 	r.Inboxes = store
 	if len(found.Folders[0].Missing) != 0 || found.Folders[0].Registered != 0 {
-		t.Errorf("the audit found %+v; want nothing missing and nothing registered, that is the next run's", *found.Folders[0])
+		t.Errorf("the audit found %+v; want nothing missing and nothing registered, that is the next run's",
+			*found.Folders[0])
 	}
 	r.run()
 	r.wantArrived(msgs, fresh)

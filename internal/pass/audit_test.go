@@ -14,7 +14,6 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
 	"postrider/internal/testserver"
@@ -47,12 +46,12 @@ type contentless struct {
 	t *testing.T
 }
 
-func (s contentless) Bodies(_ context.Context, uids []uint32, _ func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (s contentless) Bodies(_ context.Context, uids []uint32, _ eachMessage) (imapsrc.Result, error) {
 	s.t.Errorf("the bodies of the UIDs %v were read, want none", uids)
 	return imapsrc.Result{}, errors.New("no bodies here")
 }
 
-func (s contentless) Headers(_ context.Context, uids []uint32, _ func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (s contentless) Headers(_ context.Context, uids []uint32, _ eachMessage) (imapsrc.Result, error) {
 	s.t.Errorf("the headers of the UIDs %v were read, want none", uids)
 	return imapsrc.Result{}, errors.New("no headers here")
 }
@@ -67,7 +66,8 @@ func wantCounts(t *testing.T, f *FolderAudit, want map[Account]int) {
 		sum += n
 	}
 	if f.Error != "" || !maps.Equal(got, want) || f.Messages != sum || len(f.Missing) != want[AsMissing] {
-		t.Errorf("folder %s: error %q, %d messages, %v, missing %v; want no error, %d, and %v", f.Name, f.Error, f.Messages, got, f.Missing, sum, want)
+		t.Errorf("folder %s: error %q, %d messages, %v, missing %v; want no error, %d, and %v",
+			f.Name, f.Error, f.Messages, got, f.Missing, sum, want)
 	}
 }
 
@@ -77,11 +77,11 @@ func letter(subject string) []byte {
 }
 
 var auditRules = []route.Rule{
-	{Name: "team", Match: route.Match{Subject: []string{"team"}}, To: []string{"team@firm.example", "boss@firm.example"}},
-	{Name: "later", Match: route.Match{Subject: []string{"later"}}, To: []string{"later@firm.example"}},
-	{Name: "never", Match: route.Match{Subject: []string{"never"}}, To: []string{"team@firm.example", "never@firm.example"}},
-	{Name: "lost", Match: route.Match{Subject: []string{"lost"}}, To: []string{"lost@firm.example"}},
-	{Name: "bulk", Match: route.Match{Subject: []string{"bulk"}}, Skip: true},
+	{Name: "team", Match: subject("team"), To: []string{"team@firm.example", "boss@firm.example"}},
+	{Name: "later", Match: subject("later"), To: []string{"later@firm.example"}},
+	{Name: "never", Match: subject("never"), To: []string{"team@firm.example", "never@firm.example"}},
+	{Name: "lost", Match: subject("lost"), To: []string{"lost@firm.example"}},
+	{Name: "bulk", Match: subject("bulk"), Skip: true},
 }
 
 func auditReply(e smtpsink.Event) smtpsink.Action {
@@ -103,7 +103,8 @@ func TestAuditReportsEachMessage(t *testing.T) {
 	r.add(inbox.StartLatest)
 	r.put("INBOX", letter("before 1"), letter("before 2"), letter("team 3"))
 	r.run()
-	r.put("INBOX", letter("later 4"), letter("never 5"), letter("lost 6"), letter("bulk 7"), letter("nobody 8"), letter("team 9"), letter("team 10"))
+	r.put("INBOX", letter("later 4"), letter("never 5"), letter("lost 6"), letter("bulk 7"),
+		letter("nobody 8"), letter("team 9"), letter("team 10"))
 	r.run()
 	ids := map[uint32]int64{}
 	for _, task := range r.tasks() {
@@ -120,15 +121,19 @@ func TestAuditReportsEachMessage(t *testing.T) {
 		t.Fatalf("the audit found %+v, want one folder and no error", found)
 	}
 	wantCounts(t, found.Folders[0], map[Account]int{
-		AsBeforeStart: 2, AsForwarded: 1, AsWaiting: 1, AsDead: 1, AsUncertain: 1, AsSkipped: 1, AsNoMatch: 1, AsPurged: 1, AsNew: 1,
+		AsBeforeStart: 2, AsForwarded: 1, AsWaiting: 1, AsDead: 1, AsUncertain: 1,
+		AsSkipped: 1, AsNoMatch: 1, AsPurged: 1, AsNew: 1,
 	})
 	if found.Folders[0].Gone != 1 || len(found.Folders[0].Strays) != 0 {
 		t.Errorf("%d gone and strays %v, want one gone, and no stray", found.Folders[0].Gone, found.Folders[0].Strays)
 	}
 	var got []string
 	for _, m := range lines {
-		got = append(got, fmt.Sprintf("%d %s task=%d %s to=%s reason=%.20s", m.UID, m.Account, m.TaskID, m.Status, strings.Join(m.To, ","), m.Reason))
-		if m.Account == AsWaiting && (m.NextTry == nil || !m.NextTry.Equal(r.clock.Now().Add(time.Minute)) || !m.Since.Equal(r.clock.Now())) {
+		got = append(got, fmt.Sprintf("%d %s task=%d %s to=%s reason=%.20s",
+			m.UID, m.Account, m.TaskID, m.Status, strings.Join(m.To, ","), m.Reason))
+		now := r.clock.Now()
+		if m.Account == AsWaiting &&
+			(m.NextTry == nil || !m.NextTry.Equal(now.Add(time.Minute)) || !m.Since.Equal(now)) {
 			t.Errorf("the waiting one waits since %v until %v, want from now on for a minute", m.Since, m.NextTry)
 		}
 	}
@@ -183,7 +188,8 @@ func TestAuditSaysWhatBecame(t *testing.T) {
 	}
 	var got []string
 	for _, m := range lines {
-		got = append(got, fmt.Sprintf("%d to=%s confirmed=%s bounced=%s", m.UID, strings.Join(m.To, ","), strings.Join(m.Confirmed, ","), strings.Join(m.Bounced, ",")))
+		got = append(got, fmt.Sprintf("%d to=%s confirmed=%s bounced=%s", m.UID,
+			strings.Join(m.To, ","), strings.Join(m.Confirmed, ","), strings.Join(m.Bounced, ",")))
 	}
 	want := []string{
 		"1 to=boss@firm.example confirmed=boss@firm.example bounced=team@firm.example",
@@ -194,7 +200,8 @@ func TestAuditSaysWhatBecame(t *testing.T) {
 		t.Errorf("the audit reports\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	sum := AuditReport{Inboxes: []InboxAudit{found}}
-	const verdict = "Every message is accounted for: 2 on the servers. No longer there, and accounted for: 1. Confirmed by the recipients' servers: 2. " +
+	const verdict = "Every message is accounted for: 2 on the servers. " +
+		"No longer there, and accounted for: 1. Confirmed by the recipients' servers: 2. " +
 		"Bounced after the relay had accepted them: 1; see `postrider task list --bounced`."
 	if got := sum.Verdict(); got != verdict {
 		t.Errorf("the verdict is %q, want %q", got, verdict)
@@ -229,7 +236,8 @@ func TestAuditFindsAndRepairs(t *testing.T) {
 		wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 7, AsMissing: 2})
 		m := found.Folders[0].Missing
 		if len(m) != 2 || m[0].UID != 2 || m[1].UID != 7 || m[0].Size != int64(len(msgs[1])) || m[0].Received.IsZero() {
-			t.Fatalf("missing are %+v, want UIDs 2 and 7, with their time and size, %d octets the first", m, len(msgs[1]))
+			t.Fatalf("missing are %+v, want UIDs 2 and 7, with their time and size, %d octets the first",
+				m, len(msgs[1]))
 		}
 		if line := lines[1]; line.Account != AsMissing || line.Size != m[0].Size || line.Received == nil {
 			t.Errorf("the audit reports UID 2 as %+v, want missing, with its size", line)
@@ -268,7 +276,8 @@ func TestAuditWithoutADate(t *testing.T) {
 	found, lines := r.audit(AuditOptions{})
 	missing, err := json.Marshal(found.Folders[0].Missing)
 	check(t, err)
-	if !strings.Contains(string(missing), `"received":null,`) || lines[0].Account != AsMissing || lines[0].Received != nil {
+	if !strings.Contains(string(missing), `"received":null,`) ||
+		lines[0].Account != AsMissing || lines[0].Received != nil {
 		t.Errorf("missing is %s, and the line %+v; want a message without a date", missing, lines[0])
 	}
 }
@@ -298,7 +307,9 @@ func TestAuditCannotProve(t *testing.T) {
 		want   string
 		inbox  bool // all of it
 	}{
-		{"UIDVALIDITY changed", func(r *rig) { check(r.t, r.imap.SetUIDValidity(address, "A", 777)) }, "UIDVALIDITY has changed from ", false},
+		{"UIDVALIDITY changed", func(r *rig) {
+			check(r.t, r.imap.SetUIDValidity(address, "A", 777))
+		}, "UIDVALIDITY has changed from ", false},
 		{"UIDNEXT went backwards", func(r *rig) {
 			r.behind(func(src Source) Source { return backwards{src} })
 		}, "UIDNEXT is 3 and the cursor 5", false},
@@ -320,12 +331,14 @@ func TestAuditCannotProve(t *testing.T) {
 			found, _ := r.audit(AuditOptions{Repair: true})
 			if tt.inbox {
 				if !strings.Contains(found.Error, tt.want) || len(found.Folders) != 0 {
-					t.Errorf("the audit found %+v; want an error that says %q, and no folder, as none was compared", found, tt.want)
+					t.Errorf("the audit found %+v; want an error that says %q, and no folder, as none was compared",
+						found, tt.want)
 				}
 				return
 			}
 			if got := found.Folders[0].Error; !strings.Contains(got, tt.want) || found.Error != "" {
-				t.Errorf("the errors are %q of the folder and %q of the inbox; want one of the folder that says %q", got, found.Error, tt.want)
+				t.Errorf("the errors are %q of the folder and %q of the inbox; want one of the folder that says %q",
+					got, found.Error, tt.want)
 			}
 			wantCounts(t, found.Folders[1], map[Account]int{AsForwarded: 1})
 			if len(r.tasks()) != 6 {

@@ -9,16 +9,41 @@ import (
 func TestStrayNote(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
-		stray     Stray
 		unwatched bool
+		stray     Stray
 		want      string
 	}{
-		{"expunged", Stray{UIDValidity: 7, Status: tasks.Error}, false, "is no longer on the server; a run that does not find it ends it as vanished"},
-		{"expunged, uncertain", Stray{UIDValidity: 7, Status: tasks.Uncertain}, false, "is no longer on the server; an operator has to decide, and it cannot be sent again"},
-		{"reappeared", Stray{TaskID: 12, UIDValidity: 7, Status: tasks.Skipped}, false, "was skipped as vanished, and is on the server; to forward it: `postrider task retry 12`"},
-		{"another epoch", Stray{UIDValidity: 6, Status: tasks.Received}, false, "of UIDVALIDITY 6 has not been found again; a run that does not find it ends it as vanished"},
-		{"deleted", Stray{TaskID: 12, UIDValidity: 6}, false, "of UIDVALIDITY 6 has not been found again; something other than postrider deleted its task, so it is unknown who got it"},
-		{"not watched", Stray{UIDValidity: 6, Status: tasks.Uncertain}, true, "is of a folder that is not watched any more; an operator has to decide: `postrider task resolve`"},
+		{
+			"expunged", false,
+			Stray{UIDValidity: 7, Status: tasks.Error},
+			"is no longer on the server; a run that does not find it ends it as vanished",
+		},
+		{
+			"expunged, uncertain", false,
+			Stray{UIDValidity: 7, Status: tasks.Uncertain},
+			"is no longer on the server; an operator has to decide, and it cannot be sent again",
+		},
+		{
+			"reappeared", false,
+			Stray{TaskID: 12, UIDValidity: 7, Status: tasks.Skipped},
+			"was skipped as vanished, and is on the server; to forward it: `postrider task retry 12`",
+		},
+		{
+			"another epoch", false,
+			Stray{UIDValidity: 6, Status: tasks.Received},
+			"of UIDVALIDITY 6 has not been found again; a run that does not find it ends it as vanished",
+		},
+		{
+			"deleted", false,
+			Stray{TaskID: 12, UIDValidity: 6},
+			"of UIDVALIDITY 6 has not been found again; " +
+				"something other than postrider deleted its task, so it is unknown who got it",
+		},
+		{
+			"not watched", true,
+			Stray{UIDValidity: 6, Status: tasks.Uncertain},
+			"is of a folder that is not watched any more; an operator has to decide: `postrider task resolve`",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.stray.Note(&FolderAudit{UIDValidity: 7, Unwatched: tt.unwatched}); got != tt.want {

@@ -34,7 +34,9 @@ func (r *rig) auto(policy string) (says func(policy string)) {
 	says = func(policy string) {
 		r.t.Helper()
 		dns.Store(policy)
-		c, err := forward.NewComposer(forward.ComposeConfig{From: "Intake <forwarder@firm.example>", Judge: dmarc.NewJudge(&dns)})
+		c, err := forward.NewComposer(forward.ComposeConfig{
+			From: "Intake <forwarder@firm.example>", Judge: dmarc.NewJudge(&dns),
+		})
 		check(r.t, err)
 		r.Composer = c
 	}
@@ -77,6 +79,7 @@ func TestAuto(t *testing.T) {
 // the same reason, whatever the DNS says by then. While no one has it, the DNS decides again.
 func TestAutoKeepsItsMode(t *testing.T) {
 	const none, reject = "v=DMARC1; p=none", "v=DMARC1; p=reject"
+	drop := smtpsink.Action{AcceptAndDrop: true}
 	tests := []struct {
 		name        string
 		first       smtpsink.Action
@@ -84,9 +87,9 @@ func TestAutoKeepsItsMode(t *testing.T) {
 		want        string
 		reason      string
 	}{
-		{"the outcome is unknown", smtpsink.Action{AcceptAndDrop: true}, none, reject, "redirect redirect", "is none"},
-		{"the outcome is unknown, the other way", smtpsink.Action{AcceptAndDrop: true}, reject, none, "rewrite rewrite", "is reject"},
-		{"the outcome is unknown, and the DNS is down", smtpsink.Action{AcceptAndDrop: true}, none, "", "redirect redirect", "is none"},
+		{"the outcome is unknown", drop, none, reject, "redirect redirect", "is none"},
+		{"the outcome is unknown, the other way", drop, reject, none, "rewrite rewrite", "is reject"},
+		{"the outcome is unknown, and the DNS is down", drop, none, "", "redirect redirect", "is none"},
 		{"refused for now: nobody has it", smtpsink.Action{Code: 451}, none, reject, "rewrite", "is reject"},
 	}
 	for _, tt := range tests {

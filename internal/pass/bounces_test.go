@@ -67,7 +67,8 @@ func TestReports(t *testing.T) {
 	r.subjects("report 1", "letter", "report 2")
 	r.want(r.run(), Counters{Registered: 3, Forwarded: 1, Skipped: 2})
 	if len(r.sink.Messages()) != 1 || f.reviews != 1 || f.dry {
-		t.Errorf("%d messages went out, and there were %d reviews, want the letter, and one review", len(r.sink.Messages()), f.reviews)
+		t.Errorf("%d messages went out, and there were %d reviews, want the letter, and one review",
+			len(r.sink.Messages()), f.reviews)
 	}
 	got, err := r.queue.Get(t.Context(), 1)
 	check(t, err)
@@ -105,7 +106,7 @@ func TestReportFails(t *testing.T) {
 	r.add("all")
 	r.subjects("report 1", "broken report", "report 3")
 	rep := r.run()
-	if !strings.Contains(rep.Error, "the database is away") || rep.Counters.Registered != 1 || rep.Counters.Skipped != 1 {
+	if n := rep.Counters; !strings.Contains(rep.Error, "the database is away") || n.Registered != 1 || n.Skipped != 1 {
 		t.Errorf("the pass: %+v, want one report registered, and the error", rep)
 	}
 	f.fails = nil
@@ -136,7 +137,8 @@ func TestSuspended(t *testing.T) {
 	r.want(r.run(), Counters{Registered: 1, Dead: 1})
 	got, err := r.queue.Get(t.Context(), 1)
 	check(t, err)
-	if sent := r.sink.Messages(); len(sent) != 1 || !slices.Equal(sent[0].To, []string{"kept@x.example"}) || !strings.Contains(got.Reason, "gone@x.example: it is suspended") {
+	if sent := r.sink.Messages(); len(sent) != 1 || !slices.Equal(sent[0].To, []string{"kept@x.example"}) ||
+		!strings.Contains(got.Reason, "gone@x.example: it is suspended") {
 		t.Fatalf("the relay got %d messages, and the task ended because %q", len(sent), got.Reason)
 	}
 	f.suspended = nil
@@ -170,16 +172,21 @@ func TestSuspendedInADryRun(t *testing.T) {
 	}
 	r.waiting("INBOX", 1)
 	f.suspended = map[string]string{"gone@x.example": "it is suspended"}
-	if got, want := preview(), "[kept@x.example] task 1 (received) would be processed; nothing would be sent to gone@x.example: it is suspended\n"; got != want {
+	const unsent = "; nothing would be sent to gone@x.example: it is suspended"
+	want := "[kept@x.example] task 1 (received) would be processed" + unsent + "\n"
+	if got := preview(); got != want {
 		t.Errorf("of a task that is due it shows %q, want %q", got, want)
 	}
 	r.run()
 	r.subjects("two")
-	if got, want := preview(), "[kept@x.example] would be forwarded to kept@x.example by route all; nothing would be sent to gone@x.example: it is suspended\n"; got != want {
+	want = "[kept@x.example] would be forwarded to kept@x.example by route all" + unsent + "\n"
+	if got := preview(); got != want {
 		t.Errorf("of a new message it shows %q, want %q", got, want)
 	}
 	f.suspended["kept@x.example"] = "so is this"
-	if got, want := preview(), "[] would end dead: all recipients of route all are suspended; nothing would be sent to gone@x.example: it is suspended; nothing would be sent to kept@x.example: so is this\n"; got != want {
+	want = "[] would end dead: all recipients of route all are suspended" + unsent +
+		"; nothing would be sent to kept@x.example: so is this\n"
+	if got := preview(); got != want {
 		t.Errorf("while both are suspended it shows %q, want %q", got, want)
 	}
 	f.fails = errors.New("the database is away")
@@ -208,6 +215,7 @@ func TestSuspendedUnknown(t *testing.T) {
 	got, err := r.queue.Get(t.Context(), 1)
 	check(t, err)
 	if !strings.Contains(rep.Error, "the database is away") || len(r.sink.Messages()) > 0 || got.Attempts != 0 {
-		t.Errorf("the pass: %+v, the task has %d attempts; want the error, nothing sent and no attempt", rep, got.Attempts)
+		t.Errorf("the pass: %+v, the task has %d attempts; want the error, nothing sent and no attempt",
+			rep, got.Attempts)
 	}
 }

@@ -16,9 +16,13 @@ import (
 // TestClocks: two hosts share a database, the clock of one is an hour ahead, that of the other an
 // hour behind. Whatever is decided by the time goes by the database's.
 func TestClocks(t *testing.T) {
-	for name, server := range map[string]func(testing.TB) *testserver.SQL{"mariadb": testserver.MariaDB, "mysql": testserver.MySQL} {
+	for name, server := range map[string]func(testing.TB) *testserver.SQL{
+		"mariadb": testserver.MariaDB,
+		"mysql":   testserver.MySQL,
+	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRigOn(t, db.Config{Driver: db.MySQL, DSN: server(t).NewDatabase(t)}, func(e smtpsink.Event) smtpsink.Action {
+			config := db.Config{Driver: db.MySQL, DSN: server(t).NewDatabase(t)}
+			r := newRigOn(t, config, func(e smtpsink.Event) smtpsink.Action {
 				if e.Stage == "rcpt" {
 					return smtpsink.Action{Code: 451, Text: "4.7.1 greylisted"}
 				}
@@ -44,7 +48,9 @@ func TestClocks(t *testing.T) {
 				r.due()
 			}
 			in := r.stored()
-			for what, at := range map[string]*time.Time{"inbox": in.LastScannedAt, "folder": in.Folders[0].LastScannedAt, "task": &r.tasks()[0].UpdatedAt} {
+			for what, at := range map[string]*time.Time{
+				"inbox": in.LastScannedAt, "folder": in.Folders[0].LastScannedAt, "task": &r.tasks()[0].UpdatedAt,
+			} {
 				if at == nil || at.Before(began.Add(-time.Minute)) || at.After(time.Now().Add(time.Minute)) {
 					t.Errorf("the %s's time is %v, want the database's, %v", what, at, time.Now())
 				}

@@ -17,12 +17,14 @@ func TestCommitsOnSQLite(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		const messages = 200
 		var statements testserver.Statements
-		d, err := db.Open(t.Context(), db.Config{Driver: "sqlite", Path: filepath.Join(t.TempDir(), "p.db")}, db.WithPool(statements.Pool))
+		config := db.Config{Driver: "sqlite", Path: filepath.Join(t.TempDir(), "p.db")}
+		d, err := db.Open(t.Context(), config, db.WithPool(statements.Pool))
 		check(t, err)
 		t.Cleanup(func() { _ = d.Close() })
 		store, queue := inbox.New(d, inbox.OpenSealer(filepath.Join(t.TempDir(), "key"))), sqlqueue.New(d)
 		in, err := store.Add(t.Context(), inbox.Inbox{
-			Address: boxA, Host: "imap.firm.example", Port: 993, Security: inbox.TLS, Start: inbox.StartAll, Active: true,
+			Address: boxA, Host: "imap.firm.example", Port: 993, Security: inbox.TLS,
+			Start: inbox.StartAll, Active: true,
 		}, password)
 		check(t, err)
 		s.pass.Inboxes, s.pass.Queue, s.relay.queue = store, queue, queue

@@ -47,7 +47,8 @@ func TestContactWithoutAddress(t *testing.T) {
 	r.add(inbox.StartAll)
 	r.put("INBOX", testserver.Mail("a@x.example", address, "for ann", "x"))
 	r.want(r.run(), Counters{Registered: 1, SkippedNoMatch: 1})
-	task := r.wantTask(tasks.SkippedNoMatch, `no route matches; route "people": contact "Ann" is named in the subject and has no email address`)
+	task := r.wantTask(tasks.SkippedNoMatch,
+		`no route matches; route "people": contact "Ann" is named in the subject and has no email address`)
 	if task.Keep != tasks.KeepUnreached {
 		t.Errorf("the keep reason is %q, want %q", task.Keep, tasks.KeepUnreached)
 	}
@@ -60,7 +61,9 @@ func unreadable(text string) []byte {
 
 // TestContactsNotLookedFor: the audit trail says which contacts may be missing, and why.
 func TestContactsNotLookedFor(t *testing.T) {
-	r := newRig(t, nil, route.Rule{Name: "all", To: []string{"desk2@firm.example"}, ToContacts: &route.ToContacts{In: []string{"body"}}})
+	r := newRig(t, nil, route.Rule{
+		Name: "all", To: []string{"desk2@firm.example"}, ToContacts: &route.ToContacts{In: []string{"body"}},
+	})
 	r.Routes = r.Routes.With(route.NewDirectory([]route.Contact{{Name: "Ann", Email: "ann@firm.example"}}))
 	r.add(inbox.StartAll)
 	r.put("INBOX", unreadable("for Ann"))
@@ -119,8 +122,9 @@ func TestUndecidedAndTaken(t *testing.T) {
 // TestNotUsed: a contact without an address and a capture that makes none are in the audit trail,
 // once, of what others get.
 func TestNotUsed(t *testing.T) {
-	captured := route.Rule{Name: "file", Match: route.Match{Subject: []string{`/ref (?P<file>\S+)/`}}, To: []string{"${file}"}}
-	r := newRig(t, on("rcpt", 1, smtpsink.Action{Code: 450}), captured, toContacts(), route.Rule{Name: "all", To: []string{"team@firm.example"}})
+	captured := route.Rule{Name: "file", Match: subject(`/ref (?P<file>\S+)/`), To: []string{"${file}"}}
+	r := newRig(t, on("rcpt", 1, smtpsink.Action{Code: 450}), captured, toContacts(),
+		route.Rule{Name: "all", To: []string{"team@firm.example"}})
 	r.Routes = r.Routes.With(route.NewDirectory([]route.Contact{{Name: "Ann"}}))
 	r.add(inbox.StartAll)
 	r.put("INBOX", testserver.Mail("a@x.example", address, "ref 4711 for ann", "x"))
@@ -132,6 +136,7 @@ func TestNotUsed(t *testing.T) {
 	}
 	got := slices.DeleteFunc(r.trail(), func(line string) bool { return !strings.HasPrefix(line, "not_used: ") })
 	if len(got) != 1 || !strings.Contains(got[0], `"4711"`) || !strings.Contains(got[0], `contact "Ann"`) {
-		t.Errorf("the trail says %q of what was not used, want one line with what was captured and the contact\n%q", got, r.trail())
+		t.Errorf("the trail says %q of what was not used, want one line with what was captured and the contact\n%q",
+			got, r.trail())
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
 )
@@ -23,7 +22,7 @@ func (killedQueue) Finish(context.Context, tasks.Receipt, tasks.Result) error {
 // bodiless is a source that cannot fetch bodies.
 type bodiless struct{ Source }
 
-func (bodiless) Bodies(_ context.Context, uids []uint32, _ func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (bodiless) Bodies(_ context.Context, uids []uint32, _ eachMessage) (imapsrc.Result, error) {
 	res := imapsrc.Result{Failed: map[uint32]error{}}
 	for _, uid := range uids {
 		res.Failed[uid] = errors.New("not now")
@@ -34,11 +33,13 @@ func (bodiless) Bodies(_ context.Context, uids []uint32, _ func(uint32, *message
 // TestKilledAfterTheDecision: a decision that nobody gets a message was recorded at its claim, and
 // the end of the claim was not. The next run ends the task as that decision says.
 func TestKilledAfterTheDecision(t *testing.T) {
-	nothing := route.Rule{Name: "other", Match: route.Match{Subject: []string{"nothing like it"}}, To: []string{"x@firm.example"}}
+	nothing := route.Rule{Name: "other", Match: subject("nothing like it"), To: []string{"x@firm.example"}}
 	junk := route.Rule{Name: "junk", Skip: true}
 	for name, tt := range map[string]struct {
-		rule   route.Rule
-		unread bool // it is decided at its claim because it could not be read before, else because the rules have changed
+		rule route.Rule
+		// unread: it is decided at its claim because it could not be read before, else because the
+		// rules have changed.
+		unread bool
 		want   tasks.Status
 	}{
 		"no route":             {nothing, false, tasks.SkippedNoMatch},

@@ -18,7 +18,8 @@ func TestLimitUsedUp(t *testing.T) {
 		s.registered(boxA, "one", "two", "three", "four", "five", "six")
 		rep := s.run()
 		s.wantNoError(rep)
-		s.want("one forwarded 1", "two forwarded 1", "three forwarded 1", "four received 0", "five received 0", "six received 0")
+		s.want("one forwarded 1", "two forwarded 1", "three forwarded 1",
+			"four received 0", "five received 0", "six received 0")
 		if rep.LimitReached == "" || rep.Totals.Waiting != 3 || rep.Totals.Retry != 0 || !rep.Clean() {
 			t.Errorf("the pass reports %+v, want that 3 wait for the limit, and nothing else", rep)
 		}
@@ -39,7 +40,8 @@ func TestLimitsRenewed(t *testing.T) {
 		s.relay.onSend = func(string) error { time.Sleep(s.pass.Config.Lease - time.Second); return nil }
 		s.wantNoError(s.run())
 		if renewed, flushed := s.limits.renewed.Load(), s.limits.flushed.Load(); renewed != 2 || flushed != 1 {
-			t.Errorf("renewed %d times within a lease, and recorded %d times at the end; want 2 and 1", renewed, flushed)
+			t.Errorf("renewed %d times within a lease, and recorded %d times at the end; want 2 and 1",
+				renewed, flushed)
 		}
 	})
 }
@@ -62,7 +64,8 @@ func TestLimitMetAtTheRelay(t *testing.T) {
 			case one.Status == tasks.Forwarded:
 				forwarded++
 			case one.Attempts != 0 || one.Status != tasks.Received:
-				t.Errorf("%s is %s after %d attempts, want received after 0", one.Identity.Subject, one.Status, one.Attempts)
+				t.Errorf("%s is %s after %d attempts, want received after 0",
+					one.Identity.Subject, one.Status, one.Attempts)
 			}
 		}
 		if forwarded != 1 {
@@ -126,7 +129,8 @@ func TestLimitAndSuspect(t *testing.T) {
 				}
 				for _, one := range s.tasks() {
 					if one.Status == tasks.Received && one.Attempts > 1 {
-						t.Errorf("%s has %d attempts, want those of the crash alone", one.Identity.Subject, one.Attempts)
+						t.Errorf("%s has %d attempts, want those of the crash alone",
+							one.Identity.Subject, one.Attempts)
 					}
 				}
 			})
@@ -186,7 +190,8 @@ func TestSuspectIsWorkedOnAlone(t *testing.T) {
 		close(c)
 		s.wantNoError(s.end(done))
 		s.wantAlone("suspect")
-		s.want("suspect forwarded 2", "a1 forwarded 1", "a2 forwarded 1", "b1 forwarded 1", "b2 forwarded 1", "b3 forwarded 1")
+		s.want("suspect forwarded 2", "a1 forwarded 1", "a2 forwarded 1",
+			"b1 forwarded 1", "b2 forwarded 1", "b3 forwarded 1")
 	})
 }
 

@@ -176,7 +176,8 @@ func TestDatabaseAwayForAnInstant(t *testing.T) {
 				s.wantError(s.run().Inboxes[0], errAway.Error())
 				for _, one := range s.tasks() {
 					if one.Status == tasks.InProgress || one.Status == tasks.Received && one.Attempts > 0 {
-						t.Errorf("%s is %s after %d attempts, want released", one.Identity.Subject, one.Status, one.Attempts)
+						t.Errorf("%s is %s after %d attempts, want released",
+							one.Identity.Subject, one.Status, one.Attempts)
 					}
 				}
 				time.Sleep(2 * time.Minute)
@@ -227,7 +228,8 @@ func TestLeftAfterTheMark(t *testing.T) {
 		s.relay.left = func(string) bool { left++; return left <= 2 }
 		s.relay.onBegin = func(context.Context, string) error {
 			if d := s.task("one").Deliveries[0]; d.Status != tasks.Pending || d.Attempts > 0 {
-				t.Errorf("transaction %d begins while the delivery is %s after %d attempts, want it pending", left+1, d.Status, d.Attempts)
+				t.Errorf("transaction %d begins while the delivery is %s after %d attempts, want it pending",
+					left+1, d.Status, d.Attempts)
 			}
 			return nil
 		}

@@ -43,7 +43,8 @@ func TestUIDOfAnotherMessage(t *testing.T) {
 		s.wantNoError(s.run())
 		s.want("one skipped 1", "two forwarded 1")
 		if one := s.task("one"); one.Skip != tasks.SkipVanished || !slices.Equal(s.boxes.distrusted, []int64{7}) {
-			t.Errorf("it was skipped as %q, and the epochs %v are distrusted; want vanished, and epoch 7", one.Skip, s.boxes.distrusted)
+			t.Errorf("it was skipped as %q, and the epochs %v are distrusted; want vanished, and epoch 7",
+				one.Skip, s.boxes.distrusted)
 		}
 		s.boxes.busy = nil
 		s.wantNoError(s.run())

@@ -124,7 +124,8 @@ func TestStopWhileTheScannerWaitsForRoom(t *testing.T) {
 		s.put("a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
 		rep := s.stopped(func() { close(c) })
 		if n := rep.Totals; n.Registered+n.Backlog != 10 || n.Registered == 10 || n.Forwarded != 2 {
-			t.Errorf("the pass reports %+v, want that some of ten were registered, the others are its backlog, and 2 forwarded", n)
+			t.Errorf("the pass reports %+v, want that some of ten were registered, "+
+				"the others are its backlog, and 2 forwarded", n)
 		}
 		s.relay.onSend = nil
 		s.wantNoError(s.run())

@@ -63,7 +63,7 @@ func TestOneMessagesTrouble(t *testing.T) {
 			s.put("one", "two", "three")
 			s.wantNoError(s.run())
 			s.want("one error 1", "two forwarded 1", "three forwarded 1")
-		}, route.Rule{Name: "one", Match: route.Match{Subject: []string{"one"}}, Mode: route.Rewrite, To: []string{team}},
+		}, route.Rule{Name: "one", Match: subject("one"), Mode: route.Rewrite, To: []string{team}},
 			route.Rule{Name: "all", To: []string{team}})
 	})
 	t.Run("sign", func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestOneMessagesTrouble(t *testing.T) {
 			if got, want := s.task("one").Reason, "sign for "; !strings.Contains(got, want) {
 				t.Errorf("the reason of the task is %q, want one with %q", got, want)
 			}
-		}, route.Rule{Name: "one", Match: route.Match{Subject: []string{"one"}}, Mode: route.Attach, To: []string{team}},
+		}, route.Rule{Name: "one", Match: subject("one"), Mode: route.Attach, To: []string{team}},
 			route.Rule{Name: "all", To: []string{team}})
 	})
 	t.Run("a panic while it is composed", func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestOneMessagesTrouble(t *testing.T) {
 			time.Sleep(time.Hour)
 			s.wantNoError(s.run())
 			s.want("one dead 2", "two forwarded 1", "three forwarded 1")
-		}, route.Rule{Name: "one", Match: route.Match{Subject: []string{"one"}}, Mode: route.Auto, To: []string{team}},
+		}, route.Rule{Name: "one", Match: subject("one"), Mode: route.Auto, To: []string{team}},
 			route.Rule{Name: "all", To: []string{team}})
 	})
 	t.Run("a panic while it is decided on", func(t *testing.T) {
@@ -190,7 +190,8 @@ func TestRelayAtFaultWhileScanning(t *testing.T) {
 		}
 		for _, one := range s.tasks() {
 			if one.Status != tasks.Received || one.Attempts != 0 {
-				t.Errorf("%s is %s after %d attempts, want received after 0", one.Identity.Subject, one.Status, one.Attempts)
+				t.Errorf("%s is %s after %d attempts, want received after 0",
+					one.Identity.Subject, one.Status, one.Attempts)
 			}
 		}
 		if n := s.queue.called("Receive"); n > 2 {
@@ -276,7 +277,9 @@ func TestBodiesOfTasksThatOthersClaim(t *testing.T) {
 		in := s.boxes.rows[0].ID
 		s.queue.hook = func(method string, _ int64) error {
 			if method == "Next" { // the other worker is faster, always
-				_, err := s.queue.Queue.Receive(t.Context(), tasks.Want{InboxID: in, Max: 100, Lease: time.Hour, Worker: "there:1"})
+				_, err := s.queue.Queue.Receive(t.Context(), tasks.Want{
+					InboxID: in, Max: 100, Lease: time.Hour, Worker: "there:1",
+				})
 				return err
 			}
 			return nil
@@ -339,7 +342,9 @@ func TestUnknownOutcomeIsHeld(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.registered(boxA, "one")
 		id := s.task("one").ID
-		claims, err := s.queue.Receive(t.Context(), tasks.Want{InboxID: s.boxes.rows[0].ID, Max: 1, Lease: time.Second, Worker: "dead:1"})
+		claims, err := s.queue.Receive(t.Context(), tasks.Want{
+			InboxID: s.boxes.rows[0].ID, Max: 1, Lease: time.Second, Worker: "dead:1",
+		})
 		check(t, err)
 		check(t, s.queue.Sending(t.Context(), claims[0], tasks.Form{Mode: "redirect"},
 			[]tasks.Delivery{{Recipient: team, Status: tasks.Sending}}))

@@ -132,7 +132,8 @@ func TestWatchedAgainInANewEpoch(t *testing.T) {
 	first := described.Load()
 	r.want(r.run(), Counters{})
 	if n := described.Load(); first < int64(len(msgs)-1) || n != first {
-		t.Errorf("%d messages were compared, and %d more in the next pass; want %d, and none", first, n-first, len(msgs)-1)
+		t.Errorf("%d messages were compared, and %d more in the next pass; want %d, and none",
+			first, n-first, len(msgs)-1)
 	}
 	restore()
 	_, err = r.store.Set(t.Context(), address, inbox.Changes{Folders: []string{"INBOX", "Cases"}})
@@ -177,7 +178,8 @@ func TestFolderDeleted(t *testing.T) {
 		}
 		said := strings.Split(r.log.String()[len(before):], "\n")
 		said = slices.DeleteFunc(said, func(line string) bool { return strings.Contains(line, "level=INFO") })
-		if failed != "" && (strings.Count(rep.Error, failed) != 1 || strings.Count(strings.Join(said, "\n"), failed) != 1) {
+		logged := strings.Count(strings.Join(said, "\n"), failed)
+		if failed != "" && (strings.Count(rep.Error, failed) != 1 || logged != 1) {
 			t.Errorf("%s: the report says %q, the log %q; want both to say it once", what, rep.Error, said)
 		}
 	}

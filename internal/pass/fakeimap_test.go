@@ -52,7 +52,8 @@ const budget = 1 << 20
 
 func newFakeServer(t *testing.T) *fakeServer {
 	return &fakeServer{
-		t: t, missing: errFolder, arrivals: make(chan struct{}, 1), spool: &message.Spooler{Limit: budget, Budget: budget, Dir: "/nonexistent"},
+		t: t, missing: errFolder, arrivals: make(chan struct{}, 1),
+		spool:   &message.Spooler{Limit: budget, Budget: budget, Dir: "/nonexistent"},
 		folders: map[string]*fakeFolder{"INBOX": {validity: 7, next: 1, mail: map[uint32][]byte{}}},
 	}
 }
@@ -116,10 +117,15 @@ func failAt(on string, err error, uids ...uint32) func(context.Context, string, 
 var (
 	errExpunged = errors.New("expunged")
 	errNetwork  = &imapsrc.Error{Kind: imapsrc.KindNetwork, Op: "fetch", Host: "imap", Err: io.ErrUnexpectedEOF}
-	errRefused  = &imapsrc.Error{Kind: imapsrc.KindMessage, Op: "fetch", Host: "imap", Err: errors.New("NO bad message")}
-	errFolder   = &imapsrc.Error{Kind: imapsrc.KindNoFolder, Op: "select", Host: "imap", Err: errors.New("NO such folder")}
-	errLogin    = &imapsrc.Error{Kind: imapsrc.KindAuth, Op: "log in", Host: "imap", Err: errors.New("NO wrong password")}
+	errRefused  = refusal(imapsrc.KindMessage, "fetch", "NO bad message")
+	errFolder   = refusal(imapsrc.KindNoFolder, "select", "NO such folder")
+	errLogin    = refusal(imapsrc.KindAuth, "log in", "NO wrong password")
 )
+
+// refusal is an answer of the server to a command.
+func refusal(kind imapsrc.Kind, op, answer string) *imapsrc.Error {
+	return &imapsrc.Error{Kind: kind, Op: op, Host: "imap", Err: errors.New(answer)}
+}
 
 func (s *fakeServer) do(ctx context.Context, op string, uid uint32) error {
 	if s.hook != nil {
@@ -265,7 +271,10 @@ func (c *fakeConn) raw(uid uint32) []byte {
 	return c.folder.mail[uid]
 }
 
-func (c *fakeConn) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+// eachMessage is what Bodies and Headers call.
+type eachMessage = func(uint32, *message.Message) error
+
+func (c *fakeConn) Bodies(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	res := imapsrc.Result{Failed: map[uint32]error{}}
 	if uids = slices.Sorted(slices.Values(uids)); c.server.reverse {
 		slices.Reverse(uids)
@@ -298,7 +307,7 @@ func (c *fakeConn) Bodies(ctx context.Context, uids []uint32, each func(uint32, 
 	return res, err
 }
 
-func (c *fakeConn) Headers(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (c *fakeConn) Headers(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	err := c.do(ctx, "header", func() error {
 		for _, uid := range uids {
 			if err := c.server.do(ctx, "header", uid); err != nil {
@@ -353,7 +362,9 @@ func (c *fakeConn) Poll(ctx context.Context, others []string) (arrived bool, sta
 		defer c.server.mu.Unlock()
 		for _, name := range others {
 			f := c.server.folders[name]
-			state = append(state, imapsrc.Folder{Name: name, UIDValidity: f.validity, UIDNext: f.next, Messages: uint32(len(f.mail))})
+			state = append(state, imapsrc.Folder{
+				Name: name, UIDValidity: f.validity, UIDNext: f.next, Messages: uint32(len(f.mail)),
+			})
 		}
 		return nil
 	})

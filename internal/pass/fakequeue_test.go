@@ -81,7 +81,9 @@ func (q *fakeQueue) Next(ctx context.Context, want tasks.Want) ([]int64, error) 
 	return q.Queue.Next(ctx, want)
 }
 
-func (q *fakeQueue) Extend(ctx context.Context, lease time.Duration, receipts []tasks.Receipt) ([]tasks.Receipt, error) {
+func (q *fakeQueue) Extend(
+	ctx context.Context, lease time.Duration, receipts []tasks.Receipt,
+) ([]tasks.Receipt, error) {
 	if err := q.before("Extend", 0); err != nil {
 		return nil, err
 	}
@@ -127,7 +129,9 @@ func (q *fakeQueue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Resul
 	return q.Queue.Finish(ctx, r, res)
 }
 
-func (q *fakeQueue) Release(ctx context.Context, c tasks.Claim, why string, delay time.Duration, ds []tasks.Delivery) error {
+func (q *fakeQueue) Release(
+	ctx context.Context, c tasks.Claim, why string, delay time.Duration, ds []tasks.Delivery,
+) error {
 	if err := q.before("Release", c.Receipt.TaskID); err != nil {
 		return err
 	}
@@ -187,7 +191,9 @@ func (f *fakeInboxes) fresh(in inbox.Inbox) inbox.Inbox {
 	return in
 }
 
-func (f *fakeInboxes) AcquireScan(_ context.Context, id int64, _ string, _ time.Duration) (inbox.Lease, *inbox.Busy, error) {
+func (f *fakeInboxes) AcquireScan(
+	_ context.Context, id int64, _ string, _ time.Duration,
+) (inbox.Lease, *inbox.Busy, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.busy != nil {

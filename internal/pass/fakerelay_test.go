@@ -142,7 +142,9 @@ func (r *fakeRelay) Begin(ctx context.Context, env forward.Envelope, c *forward.
 	}
 	for _, to := range env.To[:n] {
 		if status := answer(r.reply, t.subject, to); status != forward.Accepted {
-			t.outcomes = append(t.outcomes, forward.Outcome{Recipient: to, Status: status, Code: 550, Reply: "not here"})
+			t.outcomes = append(t.outcomes, forward.Outcome{
+				Recipient: to, Status: status, Code: 550, Reply: "not here",
+			})
 		} else {
 			t.accepted = append(t.accepted, to)
 		}
@@ -208,7 +210,9 @@ func (t *fakeTx) Send() ([]forward.Outcome, error) {
 		return t.outcomes, nil
 	}
 	for _, to := range t.accepted {
-		o := forward.Outcome{Recipient: to, Status: answer(t.relay.dot, t.subject, to), Code: 250, Reply: "queued as " + t.subject}
+		o := forward.Outcome{
+			Recipient: to, Status: answer(t.relay.dot, t.subject, to), Code: 250, Reply: "queued as " + t.subject,
+		}
 		if o.Status == forward.Accepted {
 			t.relay.mu.Lock()
 			t.relay.sent = append(t.relay.sent, t.sentAs(to))

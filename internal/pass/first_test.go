@@ -22,15 +22,24 @@ func TestPlan(t *testing.T) {
 		{
 			"latest", inbox.StartLatest,
 			FolderCheck{Messages: 4, Above: 1, First: first},
-			`4 messages; the newest ("Quarterly figures", 09:12) will be forwarded, then new mail; ` + "`--start now` leaves it out",
+			`4 messages; the newest ("Quarterly figures", 09:12) will be forwarded, then new mail; ` +
+				"`--start now` leaves it out",
 		},
 		{
 			"latest of one", inbox.StartLatest,
 			FolderCheck{Messages: 1, Above: 1, First: &FirstMessage{}},
 			"1 message; the newest (without a subject) will be forwarded, then new mail; `--start now` leaves it out",
 		},
-		{"latest, unreadable", inbox.StartLatest, FolderCheck{Messages: 1, Above: 1}, "1 message; the newest will be forwarded, then new mail; `--start now` leaves it out"},
-		{"now", inbox.StartNow, FolderCheck{Messages: 4}, "4 messages, none of them will be forwarded; new mail will be"},
+		{
+			"latest, unreadable", inbox.StartLatest,
+			FolderCheck{Messages: 1, Above: 1},
+			"1 message; the newest will be forwarded, then new mail; `--start now` leaves it out",
+		},
+		{
+			"now", inbox.StartNow,
+			FolderCheck{Messages: 4},
+			"4 messages, none of them will be forwarded; new mail will be",
+		},
 		{
 			"all", inbox.StartAll,
 			FolderCheck{Messages: 4, Above: 4, First: first},
@@ -39,7 +48,8 @@ func TestPlan(t *testing.T) {
 		{
 			"since", "since:" + begin,
 			FolderCheck{Messages: 4, Above: 2, First: first},
-			`4 messages; 2 of them, from the first received since 2026-01-31 ("Quarterly figures", 09:12), will be forwarded, then new mail`,
+			`4 messages; 2 of them, from the first received since 2026-01-31 ("Quarterly figures", 09:12), ` +
+				"will be forwarded, then new mail",
 		},
 		{
 			"since, none", "since:" + begin,

@@ -97,7 +97,9 @@ func newRigOn(t *testing.T, cfg db.Config, reply func(smtpsink.Event) smtpsink.A
 	check(t, err)
 	t.Cleanup(r.imap.Close)
 	check(t, r.imap.AddUser(address, password))
-	r.sink, err = smtpsink.Start(smtpsink.Options{Extensions: []string{"8BITMIME", "SMTPUTF8", "PIPELINING"}, KeepData: true, Reply: reply})
+	r.sink, err = smtpsink.Start(smtpsink.Options{
+		Extensions: []string{"8BITMIME", "SMTPUTF8", "PIPELINING"}, KeepData: true, Reply: reply,
+	})
 	check(t, err)
 	t.Cleanup(r.sink.Close)
 	if rules == nil {
@@ -110,19 +112,23 @@ func newRigOn(t *testing.T, cfg db.Config, reply func(smtpsink.Event) smtpsink.A
 	spooler := &message.Spooler{Limit: 1 << 20, Budget: 16 << 20}
 	r.Pass = &Pass{
 		Config: Config{
-			Worker: "test:1", Lease: time.Minute, Page: 4, Turns: Turns{2, 2, anyNumber}, Senders: 2, MaxSize: 1 << 20, MaxReceived: 50, Dedupe: tasks.DedupeInbox,
+			Worker: "test:1", Lease: time.Minute, Page: 4, Turns: Turns{2, 2, anyNumber}, Senders: 2,
+			MaxSize: 1 << 20, MaxReceived: 50, Dedupe: tasks.DedupeInbox,
 			Style: route.Style{Mode: route.Redirect, Fallback: route.FallbackNone},
 			Policy: tasks.Policy{
 				MaxAttempts: 5, GiveUpAfter: 96 * time.Hour, Base: time.Minute, Max: time.Hour, MaxLostLeases: 3,
 				Jitter: func() float64 { return 0.5 },
 			},
 		},
-		Inboxes: r.store, Queue: r.queue, Routes: table, Composer: composer, Relay: r.relay(), Limits: limits.New(nil, limits.Config{}), Now: r.clock.Now,
+		Inboxes: r.store, Queue: r.queue, Routes: table, Composer: composer, Relay: r.relay(),
+		Limits: limits.New(nil, limits.Config{}), Now: r.clock.Now,
 		Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Observer: nobody{},
 		Dial: func(ctx context.Context, in inbox.Inbox) (Source, error) {
 			return imapsrc.Dial(ctx, imapsrc.Config{
-				Host: in.Host, Port: in.Port, Security: imapsrc.SecurityNone, Username: in.Username, Password: password, Spooler: spooler, ClientName: "postrider",
-				Proxy: "direct", MaxSize: r.Config.MaxSize, DialTimeout: time.Minute, IdleTimeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
+				Host: in.Host, Port: in.Port, Security: imapsrc.SecurityNone, Proxy: "direct",
+				Username: in.Username, Password: password, ClientName: "postrider",
+				MaxSize: r.Config.MaxSize, DialTimeout: time.Minute, IdleTimeout: time.Minute,
+				Spooler: spooler, Logger: slog.New(slog.DiscardHandler),
 			})
 		},
 	}
@@ -145,7 +151,8 @@ func (r *rig) relay() Relay { return r.relayWith(nil) }
 func (r *rig) relayWith(quota forward.Quota) Relay {
 	r.t.Helper()
 	relay, err := forward.NewRelay(forward.Config{
-		Host: "127.0.0.1", Port: r.sink.Port(), Security: "none", Connections: 2, From: "forwarder@firm.example", Quota: quota,
+		Host: "127.0.0.1", Port: r.sink.Port(), Security: "none", Connections: 2,
+		From: "forwarder@firm.example", Quota: quota,
 	})
 	check(r.t, err)
 	r.t.Cleanup(func() { _ = relay.Close() })
@@ -162,7 +169,9 @@ func check(t *testing.T, err error) {
 // add makes the inbox.
 func (r *rig) add(start inbox.Start, folders ...string) {
 	r.t.Helper()
-	in := inbox.Inbox{Address: address, Host: "127.0.0.1", Port: r.imap.Port(), Security: inbox.None, Start: start, Active: true}
+	in := inbox.Inbox{
+		Address: address, Host: "127.0.0.1", Port: r.imap.Port(), Security: inbox.None, Start: start, Active: true,
+	}
 	for _, name := range folders {
 		in.Folders = append(in.Folders, inbox.Folder{Name: name})
 	}
@@ -175,7 +184,8 @@ func (r *rig) addOther(addr string) {
 	r.t.Helper()
 	check(r.t, r.imap.AddUser(addr, password))
 	_, err := r.store.Add(r.t.Context(), inbox.Inbox{
-		Address: addr, Host: "127.0.0.1", Port: r.imap.Port(), Security: inbox.None, Start: inbox.StartAll, Active: true,
+		Address: addr, Host: "127.0.0.1", Port: r.imap.Port(), Security: inbox.None,
+		Start: inbox.StartAll, Active: true,
 	}, password)
 	check(r.t, err)
 }
@@ -222,7 +232,8 @@ func mails(n int) [][]byte {
 func (r *rig) want(rep InboxReport, want Counters) {
 	r.t.Helper()
 	if rep.Error != "" || rep.Counters != want {
-		r.t.Errorf("the pass reports %+v, error %q; want %+v and no error\n%s", rep.Counters, rep.Error, want, r.log.String())
+		r.t.Errorf("the pass reports %+v, error %q; want %+v and no error\n%s",
+			rep.Counters, rep.Error, want, r.log.String())
 	}
 }
 

@@ -113,7 +113,8 @@ func (s *site) wantLeft(addrs []string) {
 		}
 	}
 	if len(failed) != 2 || len(left) != 1 {
-		s.t.Fatalf("%d inboxes failed with a line of their own, and %d lines say that a server was left; want 2 and 1\n%s",
+		s.t.Fatalf("%d inboxes failed with a line of their own, "+
+			"and %d lines say that a server was left; want 2 and 1\n%s",
 			len(failed), len(left), s.log.String())
 	}
 	named := 0
@@ -241,14 +242,18 @@ func TestVisitLeavesHost(t *testing.T) {
 		}
 		return "", errNetwork
 	}
-	Visit(Turns{1, 1, anyNumber}, boxes, dial, func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (string, error)) {
+	Visit(Turns{1, 1, anyNumber}, boxes, dial, func(
+		i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (string, error),
+	) {
 		_, errs[i] = dial(t.Context(), in)
 	})
 	if dialled != 3 || errs[6] != nil {
-		t.Errorf("%d connections were tried, and the other server has the error %v; want two of the silent server, and none", dialled, errs[6])
+		t.Errorf("%d connections were tried, and the other server has the error %v; "+
+			"want two of the silent server, and none", dialled, errs[6])
 	}
 	for i, err := range errs[:6] {
-		if left := strings.HasPrefix(fmt.Sprint(err), "not tried: silent.example:993 could not be reached ("); err == nil || left != (i >= 2) {
+		left := strings.HasPrefix(fmt.Sprint(err), "not tried: silent.example:993 could not be reached (")
+		if err == nil || left != (i >= 2) {
 			t.Errorf("inbox %d: the error is %v; want its own, or from the third on that it was not tried", i, err)
 		}
 	}

@@ -23,7 +23,8 @@ func TestLabelsDecide(t *testing.T) {
 		{"no route looks at them", false, "acme@firm.example"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			acme := route.Rule{Name: "acme", Match: route.Match{Label: []string{"tenant=acme"}}, To: []string{"acme@firm.example"}}
+			tenant := route.Match{Label: []string{"tenant=acme"}}
+			acme := route.Rule{Name: "acme", Match: tenant, To: []string{"acme@firm.example"}}
 			umbrella := []string{"tenant=umbrella"}
 			if !tt.uses {
 				acme.Match, umbrella = route.Match{}, nil
@@ -35,7 +36,9 @@ func TestLabelsDecide(t *testing.T) {
 				}
 				return smtpsink.Action{}
 			}, acme,
-				route.Rule{Name: "umbrella", Match: route.Match{Label: umbrella}, To: []string{"umbrella@firm.example"}},
+				route.Rule{
+					Name: "umbrella", Match: route.Match{Label: umbrella}, To: []string{"umbrella@firm.example"},
+				},
 				route.Rule{Name: "rest", To: []string{"rest@firm.example"}})
 			r.add(inbox.StartAll)
 			label := func(tenant string) {
@@ -58,7 +61,8 @@ func TestLabelsDecide(t *testing.T) {
 				t.Errorf("after a change of the label it goes to %s, want %s", got, tt.want)
 			}
 			if changed := first.Revision != second.Revision; changed != tt.uses || len(second.Revision) > 64 {
-				t.Errorf("the revision was %s and is %s, of 64 octets; changed: %t, want %t", first.Revision, second.Revision, changed, tt.uses)
+				t.Errorf("the revision was %s and is %s, of 64 octets; changed: %t, want %t",
+					first.Revision, second.Revision, changed, tt.uses)
 			}
 		})
 	}

@@ -112,15 +112,17 @@ func TestNoticeOfAnotherMessage(t *testing.T) {
 	if n := len(r.sink.Messages()); n != 1 {
 		t.Errorf("%d notices arrived, want one", n)
 	}
-	if f := r.stored().Folders[0]; !f.Distrusted() || f.Doubt() != "the server gave the UID of a message to another one" {
-		t.Errorf("the folder is distrusted: %t (%s); want it distrusted because of the server", f.Distrusted(), f.Doubt())
+	f := r.stored().Folders[0]
+	if !f.Distrusted() || f.Doubt() != "the server gave the UID of a message to another one" {
+		t.Errorf("the folder is distrusted: %t (%s); want it distrusted because of the server",
+			f.Distrusted(), f.Doubt())
 	}
 }
 
 // swapped is a server that has the second message under the first UID, too.
 type swapped struct{ Source }
 
-func (s swapped) Headers(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (s swapped) Headers(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	for _, uid := range uids {
 		res, err := s.Source.Headers(ctx, []uint32{2}, func(_ uint32, m *message.Message) error { return each(uid, m) })
 		if err != nil {

@@ -24,7 +24,9 @@ func (r *rig) limit(l limits.Limits) {
 	d, err := db.Open(r.t.Context(), r.db, db.WithNow(r.clock.Now))
 	check(r.t, err)
 	r.t.Cleanup(func() { _ = d.Close() })
-	quota := limits.New(d, limits.Config{Host: "127.0.0.1", Port: r.sink.Port(), Limits: l, Lease: r.Config.Lease, Now: r.clock.Now})
+	quota := limits.New(d, limits.Config{
+		Host: "127.0.0.1", Port: r.sink.Port(), Limits: l, Lease: r.Config.Lease, Now: r.clock.Now,
+	})
 	r.Limits, r.Relay = quota, r.relayWith(quota)
 }
 
@@ -107,8 +109,13 @@ func TestLimit(t *testing.T) {
 	pass(Counters{Registered: 25, Forwarded: 10, Waiting: 15}, first)
 	r.wantArrived(msgs[:10])
 	for i, task := range r.tasks() {
-		if i < 10 && (task.Status != tasks.Forwarded || task.Attempts != 1) || i >= 10 && (task.Status != tasks.Received || task.Attempts != 0) {
-			t.Errorf("task %d is %s after %d attempts, want the first ten forwarded after one, and the others waiting after none", task.ID, task.Status, task.Attempts)
+		want, attempts := tasks.Received, 0
+		if i < 10 {
+			want, attempts = tasks.Forwarded, 1
+		}
+		if task.Status != want || task.Attempts != attempts {
+			t.Errorf("task %d is %s after %d attempts, want the first ten forwarded after one, "+
+				"and the others waiting after none", task.ID, task.Status, task.Attempts)
 		}
 	}
 	if got := r.tasks()[10]; got.Worker != "" {
@@ -244,8 +251,9 @@ func TestLimitKillsNothing(t *testing.T) {
 	r.Config.Policy.MaxAttempts, r.Config.Policy.GiveUpAfter = 2, time.Hour
 	msgs := mails(9)
 	r.put("INBOX", msgs...)
+	received := func(t tasks.Task) bool { return t.Status == tasks.Received }
 	passes := 0
-	for ; passes < 200 && slices.ContainsFunc(r.tasks(), func(t tasks.Task) bool { return t.Status == tasks.Received }) || passes == 0; passes++ {
+	for ; passes < 200 && slices.ContainsFunc(r.tasks(), received) || passes == 0; passes++ {
 		if rep := r.run(); rep.Error != "" || rep.Counters.Retry+rep.Counters.Dead != 0 {
 			t.Fatalf("pass %d reports %+v, want nothing dead, and nothing to be retried\n%s", passes, rep, r.log)
 		}
@@ -262,7 +270,8 @@ func TestLimitKillsNothing(t *testing.T) {
 // limit allows in one attempt. All are tried equally often, and in the end the task is given up.
 func TestLimitBeforeAnUnwillingRelay(t *testing.T) {
 	all := crowd(5)
-	r, n := narrowRig(t, limits.Limits{PerMinute: 2}, smtpsink.Action{Code: 450, Text: "4.2.1 later"}, route.Rule{Name: "all", To: all})
+	r, n := narrowRig(t, limits.Limits{PerMinute: 2}, smtpsink.Action{Code: 450, Text: "4.2.1 later"},
+		route.Rule{Name: "all", To: all})
 	r.Config.Policy.MaxAttempts = 5
 	r.put("INBOX", mails(1)...)
 	for range 20 {
@@ -322,7 +331,9 @@ func TestLimitOverInboxesAndHosts(t *testing.T) {
 	n.want(t, 15, 15)
 	waits := 0
 	for _, task := range r.tasks() {
-		if task.Status == tasks.Received && task.Attempts == 0 && (task.Reason == "" || strings.HasPrefix(task.Reason, "waits: ") || strings.Contains(task.Reason, "relay")) {
+		waiting := task.Reason == "" ||
+			strings.HasPrefix(task.Reason, "waits: ") || strings.Contains(task.Reason, "relay")
+		if task.Status == tasks.Received && task.Attempts == 0 && waiting {
 			waits++
 		}
 	}

@@ -11,7 +11,6 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
 	"postrider/internal/testserver"
@@ -52,7 +51,8 @@ func TestModeByRoute(t *testing.T) {
 		t.Errorf("what arrived is %q, want attach by the route, rewrite in general, redirect by the route", got)
 	}
 	for _, task := range r.tasks() {
-		if want := map[string]string{"attach": "attach", "general": "rewrite", "redirect": "redirect"}[task.Route]; task.Form.Mode != want {
+		want := map[string]string{"attach": "attach", "general": "rewrite", "redirect": "redirect"}[task.Route]
+		if task.Form.Mode != want {
 			t.Errorf("task %d is registered as sent in mode %q, want %q", task.ID, task.Form.Mode, want)
 		}
 	}
@@ -60,6 +60,7 @@ func TestModeByRoute(t *testing.T) {
 
 // TestModeChangesBetweenAttempts: who has the message, or may have it, never gets another one.
 func TestModeChangesBetweenAttempts(t *testing.T) {
+	drop := smtpsink.Action{AcceptAndDrop: true}
 	tests := []struct {
 		name        string
 		first       smtpsink.Action // the answer to the first final dot, or to RCPT
@@ -67,8 +68,8 @@ func TestModeChangesBetweenAttempts(t *testing.T) {
 		begin, then route.Mode
 		want        string // what arrived
 	}{
-		{"the outcome is unknown", smtpsink.Action{AcceptAndDrop: true}, "dot", route.Redirect, route.Attach, "redirect redirect"},
-		{"the outcome is unknown, the other way", smtpsink.Action{AcceptAndDrop: true}, "dot", route.Attach, route.Redirect, "attach attach"},
+		{"the outcome is unknown", drop, "dot", route.Redirect, route.Attach, "redirect redirect"},
+		{"the outcome is unknown, the other way", drop, "dot", route.Attach, route.Redirect, "attach attach"},
 		{"refused for now: nobody has it", smtpsink.Action{Code: 451}, "dot", route.Redirect, route.Attach, "attach"},
 		{"not even asked", smtpsink.Action{Code: 450}, "rcpt", route.Rewrite, route.Attach, "attach"},
 	}
@@ -107,7 +108,8 @@ func TestFallback(t *testing.T) {
 		r.Relay = r.relay()
 		r.Config.Style.Fallback = fallback
 		r.add(inbox.StartAll)
-		r.put("INBOX", []byte("From: alice@client.example\r\nSubject: x\r\nMessage-ID: <8@client.example>\r\n\r\nZażółć\r\n"))
+		r.put("INBOX", []byte("From: alice@client.example\r\nSubject: x\r\n"+
+			"Message-ID: <8@client.example>\r\n\r\nZażółć\r\n"))
 		if fallback == route.FallbackNone {
 			r.want(r.run(), Counters{Registered: 1, Dead: 1})
 			r.wantTask(tasks.Dead, "8BITMIME (set fallback: attach")
@@ -125,7 +127,8 @@ func TestFallback(t *testing.T) {
 
 // large is a message above the rig's limit.
 func large(n int) []byte {
-	return testserver.Mail("alice@client.example", address, fmt.Sprintf("message %d", n), strings.Repeat(strings.Repeat("x", 76)+"\r\n", 15_000))
+	lines := strings.Repeat(strings.Repeat("x", 76)+"\r\n", 15_000)
+	return testserver.Mail("alice@client.example", address, fmt.Sprintf("message %d", n), lines)
 }
 
 // counting counts the bodies that are asked for.
@@ -134,7 +137,7 @@ type counting struct {
 	bodies *atomic.Int64
 }
 
-func (c counting) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (c counting) Bodies(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	c.bodies.Add(int64(len(uids)))
 	return c.Source.Bodies(ctx, uids, each)
 }
@@ -169,7 +172,8 @@ func TestTooLargeNotice(t *testing.T) {
 		}
 	}
 	for _, task := range r.tasks() {
-		if task.Status == tasks.Forwarded && (task.Form.Mode != "notice" || task.Identity.Size < 1<<20 || !strings.Contains(task.Identity.Subject, "message 0")) {
+		if task.Status == tasks.Forwarded && (task.Form.Mode != "notice" || task.Identity.Size < 1<<20 ||
+			!strings.Contains(task.Identity.Subject, "message 0")) {
 			t.Errorf("the task is %+v, want mode notice, the size at the server and the subject", task)
 		}
 	}
@@ -184,6 +188,7 @@ func TestNoticesOfEqualOutlines(t *testing.T) {
 	r.want(r.run(), Counters{Registered: 2, Forwarded: 2})
 	msgs := r.sink.Messages()
 	if r.modes() != "notice notice" || messageID(t, msgs[0].Header) == messageID(t, msgs[1].Header) {
-		t.Errorf("arrived: %s with the Message-IDs %s and %s, want two notices", r.modes(), messageID(t, msgs[0].Header), messageID(t, msgs[1].Header))
+		t.Errorf("arrived: %s with the Message-IDs %s and %s, want two notices",
+			r.modes(), messageID(t, msgs[0].Header), messageID(t, msgs[1].Header))
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/message"
 	"postrider/internal/testserver/smtpsink"
 )
 
@@ -17,7 +16,7 @@ type mute struct {
 	asked, answer chan struct{}
 }
 
-func (m mute) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (m mute) Bodies(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	select {
 	case m.asked <- struct{}{}:
 	default:

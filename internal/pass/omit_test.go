@@ -12,7 +12,6 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/message"
 )
 
 // damaged is a server that lists UID 2, and answers whatever else is asked of it with OK and
@@ -35,7 +34,7 @@ func (d damaged) Described(ctx context.Context, from, to uint32) ([]imapsrc.Meta
 	return slices.DeleteFunc(metas, func(m imapsrc.Meta) bool { return len(d.without([]uint32{m.UID})) == 0 }), err
 }
 
-func (d damaged) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (d damaged) Bodies(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	left := d.without(uids)
 	res, err := d.Source.Bodies(ctx, left, each)
 	if len(left) < len(uids) {
@@ -94,7 +93,7 @@ func (s silentOn) UIDs(ctx context.Context, from, to uint32) ([]uint32, error) {
 // refusing is a server that states other sizes, and refuses to send the contents.
 type refusing struct{ Source }
 
-func (refusing) Bodies(_ context.Context, uids []uint32, _ func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (refusing) Bodies(_ context.Context, uids []uint32, _ eachMessage) (imapsrc.Result, error) {
 	res := imapsrc.Result{Failed: map[uint32]error{}}
 	for _, uid := range uids {
 		res.Failed[uid] = errors.New("NO [SERVERBUG] cannot read")

@@ -13,7 +13,6 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
 	"postrider/internal/testserver"
@@ -67,12 +66,12 @@ type fetches struct {
 	headers, bodies *[]uint32
 }
 
-func (c fetches) Headers(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (c fetches) Headers(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	*c.headers = append(*c.headers, uids...)
 	return c.Source.Headers(ctx, uids, each)
 }
 
-func (c fetches) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (c fetches) Bodies(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	*c.bodies = append(*c.bodies, uids...)
 	return c.Source.Bodies(ctx, uids, each)
 }
@@ -269,7 +268,7 @@ type brittle struct {
 	uid uint32
 }
 
-func (b brittle) Headers(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (b brittle) Headers(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	i := slices.Index(uids, b.uid)
 	if i < 0 {
 		return b.Source.Headers(ctx, uids, each)

@@ -11,7 +11,6 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
 	"postrider/internal/testserver/smtpsink"
@@ -97,7 +96,7 @@ type hangingUp struct {
 	uid uint32
 }
 
-func (s hangingUp) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (s hangingUp) Bodies(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	i := slices.Index(uids, s.uid)
 	if i < 0 {
 		return s.Source.Bodies(ctx, uids, each)

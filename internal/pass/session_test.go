@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 
 	"postrider/internal/imapsrc"
-	"postrider/internal/message"
 )
 
 // onSession runs a test on a session with a fake server that has three messages.
@@ -209,7 +208,7 @@ func TestSessionClosesWhatWasFetchedTwice(t *testing.T) {
 // doubling hands each message over twice, and one that nobody asked for.
 type doubling struct{ Source }
 
-func (d doubling) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (d doubling) Bodies(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	for range 2 {
 		if res, err := d.Source.Bodies(ctx, append(uids, 3), each); err != nil {
 			return res, err

@@ -9,7 +9,6 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/message"
 	"postrider/internal/tasks"
 )
 
@@ -50,7 +49,7 @@ func (h hook) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, erro
 	return h.Source.Metadata(ctx, uids)
 }
 
-func (h hook) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (h hook) Bodies(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	if h.at("bodies") && h.blind {
 		return imapsrc.Result{Vanished: uids}, nil
 	}

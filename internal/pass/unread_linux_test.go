@@ -25,7 +25,7 @@ type badDisk struct {
 	t *testing.T
 }
 
-func (s badDisk) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (s badDisk) Bodies(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	return s.Source.Bodies(ctx, uids, func(uid uint32, m *message.Message) error {
 		raw, err := io.ReadAll(m.Body.Reader())
 		check(s.t, err)

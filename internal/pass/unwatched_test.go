@@ -10,7 +10,6 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/message"
 )
 
 // quotaSource is a server that gives so many bodies in a pass.
@@ -19,7 +18,7 @@ type quotaSource struct {
 	left *atomic.Int64
 }
 
-func (s quotaSource) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (s quotaSource) Bodies(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	if s.left.Add(-int64(len(uids))) < 0 {
 		return imapsrc.Result{}, &imapsrc.Error{Kind: imapsrc.KindLimit, Op: "fetch", Host: "imap", Err: errors.New("NO quota of transfers reached")}
 	}

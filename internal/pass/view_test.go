@@ -9,7 +9,6 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/message"
 )
 
 // asOpened is a connection that shows a folder as it was when it was opened.
@@ -29,7 +28,7 @@ func (s *asOpened) UIDs(ctx context.Context, from, to uint32) ([]uint32, error) 
 	return slices.DeleteFunc(uids, s.isLater), err
 }
 
-func (s *asOpened) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (s *asOpened) Bodies(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	res, err := s.Source.Bodies(ctx, slices.DeleteFunc(slices.Clone(uids), s.isLater), each)
 	for _, uid := range uids {
 		if s.isLater(uid) {
