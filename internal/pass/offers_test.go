@@ -28,7 +28,9 @@ func (s *site) elsewhere(n int) []tasks.Claim {
 	s.t.Helper()
 	in, err := s.boxes.Get(s.t.Context(), boxA)
 	check(s.t, err)
-	claims, err := s.queue.Queue.Receive(s.t.Context(), tasks.Want{InboxID: in.ID, Max: n, Lease: time.Hour, Worker: "there:1", MaxLostLeases: 3})
+	claims, err := s.queue.Queue.Receive(s.t.Context(), tasks.Want{
+		InboxID: in.ID, Max: n, Lease: time.Hour, Worker: "there:1", MaxLostLeases: 3,
+	})
 	check(s.t, err)
 	return claims
 }
@@ -124,7 +126,8 @@ func TestOthersWork(t *testing.T) {
 		s.put("a", "b", "c", "d", "e", "f")
 		s.wantNoError(s.run())
 		s.wantSent("a", "d", "e", "f")
-		if n := strings.Count(s.log.String(), "not sent: another worker or an operator claimed or changed the task"); n > 0 {
+		const lost = "not sent: another worker or an operator claimed or changed the task"
+		if n := strings.Count(s.log.String(), lost); n > 0 {
 			t.Errorf("%d messages were begun that another worker had, want none", n)
 		}
 	})
@@ -145,9 +148,12 @@ func TestOfferStopped(t *testing.T) {
 		s.put("one", "two", "three", "four")
 		s.end(s.start(ctx))
 		for _, one := range s.tasks() {
-			released := strings.Contains(s.log.String(), fmt.Sprintf(`msg="task released" inbox=a@firm.example task=%d `, one.ID))
-			if one.Status == tasks.Received && (one.Attempts != 0 || one.Worker != "" && !released || one.VisibleAt.After(time.Now())) {
-				t.Errorf("%s has %d attempts, of %q, and is due at %s; want it as it was registered", one.Identity.Subject, one.Attempts, one.Worker, one.VisibleAt)
+			line := fmt.Sprintf(`msg="task released" inbox=a@firm.example task=%d `, one.ID)
+			released := strings.Contains(s.log.String(), line)
+			if one.Status == tasks.Received &&
+				(one.Attempts != 0 || one.Worker != "" && !released || one.VisibleAt.After(time.Now())) {
+				t.Errorf("%s has %d attempts, of %q, and is due at %s; want it as it was registered",
+					one.Identity.Subject, one.Attempts, one.Worker, one.VisibleAt)
 			}
 			if trail, err := s.queue.Events(t.Context(), one.ID); err != nil || len(trail) > 0 {
 				t.Errorf("the trail of %s is %+v, %v; want it to be empty", one.Identity.Subject, trail, err)

@@ -51,11 +51,13 @@ func TestOwnAddressAlone(t *testing.T) {
 	msgs := mails(1)
 	r.put("INBOX", msgs...)
 	r.want(r.run(), Counters{Registered: 1, Skipped: 1})
-	r.wantTask(tasks.Skipped, `loop: the only recipient of route "self" is the inbox's own address, Desk@firm.example; `)
+	r.wantTask(tasks.Skipped,
+		`loop: the only recipient of route "self" is the inbox's own address, Desk@firm.example; `)
 	r.wantArrived()
 	rule.OwnAddress = route.ForwardOwnAddress
 	r.routes(rule)
-	r.wantReplay(ReplayOptions{}, ReplayCounts{Elsewhere: 1}, "message 0: self to [] -> self to [Desk@firm.example] forwarded", rule)
+	r.wantReplay(ReplayOptions{}, ReplayCounts{Elsewhere: 1},
+		"message 0: self to [] -> self to [Desk@firm.example] forwarded", rule)
 	if _, err := r.queue.Requeue(t.Context(), "ann", r.tasks()[0].ID); err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +98,11 @@ func TestOwnAddressBesideOthers(t *testing.T) {
 					t.Errorf("the relay got the recipients %q, want only team", m.To)
 				}
 			}
-			notes := slices.DeleteFunc(r.trail(), func(line string) bool { return !strings.HasPrefix(line, "left_out: ") })
-			if len(notes) != 1 || !strings.HasPrefix(notes[0], "left_out: "+address+" is left out: it is the inbox's own address") {
+			notes := slices.DeleteFunc(r.trail(), func(line string) bool {
+				return !strings.HasPrefix(line, "left_out: ")
+			})
+			const own = "left_out: " + address + " is left out: it is the inbox's own address"
+			if len(notes) != 1 || !strings.HasPrefix(notes[0], own) {
 				t.Errorf("the trail is %q, want one line that says which address is left out", r.trail())
 			}
 		})
@@ -153,10 +158,26 @@ func TestOwnAddressPutBack(t *testing.T) {
 		before, after route.OwnAddress
 		want          string
 	}{
-		{"left out no more", []string{address, team}, []string{team}, route.SkipOwnAddress, route.ForwardOwnAddress, address + " delivered, " + team + " failed"},
-		{"left out from now on", []string{address, team}, []string{address, team}, route.ForwardOwnAddress, route.SkipOwnAddress, team + " failed"},
-		{"left out, and somebody has it", []string{address, ann, team}, []string{team}, route.SkipOwnAddress, route.ForwardOwnAddress, ann + " delivered, " + team + " failed"},
-		{"refused, and somebody has it", []string{address, ann}, []string{address}, route.ForwardOwnAddress, route.SkipOwnAddress, ann + " delivered, " + address + " failed"},
+		{
+			name: "left out no more", to: []string{address, team}, refused: []string{team},
+			before: route.SkipOwnAddress, after: route.ForwardOwnAddress,
+			want: address + " delivered, " + team + " failed",
+		},
+		{
+			name: "left out from now on", to: []string{address, team}, refused: []string{address, team},
+			before: route.ForwardOwnAddress, after: route.SkipOwnAddress,
+			want: team + " failed",
+		},
+		{
+			name: "left out, and somebody has it", to: []string{address, ann, team}, refused: []string{team},
+			before: route.SkipOwnAddress, after: route.ForwardOwnAddress,
+			want: ann + " delivered, " + team + " failed",
+		},
+		{
+			name: "refused, and somebody has it", to: []string{address, ann}, refused: []string{address},
+			before: route.ForwardOwnAddress, after: route.SkipOwnAddress,
+			want: ann + " delivered, " + address + " failed",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -181,7 +202,8 @@ func TestOwnAddressPutBack(t *testing.T) {
 // TestOwnAddressOfNotices: a notice of a message that is too large goes to the other recipients,
 // and not to the inbox that has the message.
 func TestOwnAddressOfNotices(t *testing.T) {
-	r := newRig(t, nil, route.Rule{Name: "some", Match: route.Match{Subject: []string{"message 0"}}, To: []string{address, "team@firm.example"}},
+	r := newRig(t, nil,
+		route.Rule{Name: "some", Match: subject("message 0"), To: []string{address, "team@firm.example"}},
 		route.Rule{Name: "self", To: []string{address}})
 	r.Config.MaxSize, r.Config.Notices = 10, true
 	r.add(inbox.StartAll, "INBOX")

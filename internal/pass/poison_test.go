@@ -18,7 +18,9 @@ func TestPoisonIsReported(t *testing.T) {
 	r.run() // registers
 	in := r.stored()
 	for range 2 {
-		_, err := r.queue.Receive(t.Context(), tasks.Want{InboxID: in.ID, Max: 1, Lease: time.Minute, Worker: "dead", MaxLostLeases: 1})
+		_, err := r.queue.Receive(t.Context(), tasks.Want{
+			InboxID: in.ID, Max: 1, Lease: time.Minute, Worker: "dead", MaxLostLeases: 1,
+		})
 		check(t, err)
 		r.clock.advance(2 * time.Minute)
 	}

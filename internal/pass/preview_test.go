@@ -33,12 +33,15 @@ func TestPreviewOfDue(t *testing.T) {
 		return o
 	}
 	got := preview()
-	if want := "all: task 1 (received) would be processed"; !slices.Equal(got.outcomes, []string{want}) || !slices.Equal(got.recipients, []string{"team@firm.example"}) {
+	want := "all: task 1 (received) would be processed"
+	if !slices.Equal(got.outcomes, []string{want}) || !slices.Equal(got.recipients, []string{"team@firm.example"}) {
 		t.Errorf("by the same routes it shows %q to %q, want %q to the team", got.outcomes, got.recipients, want)
 	}
 	r.routes(route.Rule{Name: "others", To: []string{"other@firm.example"}})
 	got = preview()
-	if want := ": task 1 (received) would be decided by the current routes; to see how: postrider route test --task 1"; !slices.Equal(got.outcomes, []string{want}) || len(got.recipients) > 0 {
+	want = ": task 1 (received) would be decided by the current routes; " +
+		"to see how: postrider route test --task 1"
+	if !slices.Equal(got.outcomes, []string{want}) || len(got.recipients) > 0 {
 		t.Errorf("by other routes it shows %q to %q, want %q", got.outcomes, got.recipients, want)
 	}
 	r.run()

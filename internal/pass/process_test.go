@@ -63,7 +63,8 @@ func TestTemporaryRefusalIsRetriedWhenVisible(t *testing.T) {
 	msgs := mails(1)
 	r.put("INBOX", msgs...)
 	r.want(r.run(), Counters{Registered: 1, Retry: 1})
-	if got := r.wantTask(tasks.Error, "451"); got.Attempts != 1 || !got.VisibleAt.Equal(r.clock.Now().Add(time.Minute)) {
+	got := r.wantTask(tasks.Error, "451")
+	if got.Attempts != 1 || !got.VisibleAt.Equal(r.clock.Now().Add(time.Minute)) {
 		t.Errorf("attempts %d, visible at %v; want 1, and a minute from %v", got.Attempts, got.VisibleAt, r.clock.Now())
 	}
 	r.want(r.run(), Counters{}) // not due yet
@@ -123,7 +124,8 @@ func TestRefusedThoughACopyGoesElsewhere(t *testing.T) {
 	for _, task := range r.tasks() {
 		got[task.Folder] = task.Status
 	}
-	if want := (map[string]tasks.Status{"INBOX": tasks.Dead, "Again": tasks.Dead, "Copies": tasks.Forwarded}); !maps.Equal(got, want) {
+	want := map[string]tasks.Status{"INBOX": tasks.Dead, "Again": tasks.Dead, "Copies": tasks.Forwarded}
+	if !maps.Equal(got, want) {
 		t.Errorf("the tasks are %v, want %v", got, want)
 	}
 	r.wantArrived(msgs)
@@ -168,15 +170,18 @@ func TestRelayAtFault(t *testing.T) {
 			msgs := mails(20)
 			r.put("INBOX", msgs...)
 			rep := r.runCtx(t.Context())
-			if !strings.Contains(rep.RelayError, tt.want) || rep.Totals.Registered != 20 || rep.Totals.Forwarded != 0 || rep.Clean() {
-				t.Errorf("the pass reports %+v, want 20 registered, none forwarded and a relay error with %q", rep, tt.want)
+			if !strings.Contains(rep.RelayError, tt.want) ||
+				rep.Totals.Registered != 20 || rep.Totals.Forwarded != 0 || rep.Clean() {
+				t.Errorf("the pass reports %+v, want 20 registered, none forwarded and a relay error with %q",
+					rep, tt.want)
 			}
 			if n := strings.Count(r.log.String(), "forwarding stops"); n != 1 {
 				t.Errorf("the fault was logged %d times, want once\n%s", n, r.log.String())
 			}
 			for _, task := range r.tasks() {
 				if task.Status != tasks.Received || task.Attempts != 0 {
-					t.Errorf("task %d is %s with %d attempts, want received with none", task.ID, task.Status, task.Attempts)
+					t.Errorf("task %d is %s with %d attempts, want received with none",
+						task.ID, task.Status, task.Attempts)
 				}
 			}
 			down.Store(false)
@@ -224,9 +229,12 @@ func TestKilledWhileSending(t *testing.T) {
 		r.put("INBOX", msgs...)
 		r.run() // registers; the relay is at fault
 		in := r.stored()
-		claims, err := r.queue.Receive(t.Context(), tasks.Want{InboxID: in.ID, Max: 1, Lease: time.Minute, Worker: "dead", MaxLostLeases: 3})
+		claims, err := r.queue.Receive(t.Context(), tasks.Want{
+			InboxID: in.ID, Max: 1, Lease: time.Minute, Worker: "dead", MaxLostLeases: 3,
+		})
 		check(t, err)
-		check(t, r.queue.Sending(t.Context(), claims[0], tasks.Form{Mode: "redirect"}, []tasks.Delivery{{Recipient: "team@firm.example", Status: tasks.Sending}}))
+		check(t, r.queue.Sending(t.Context(), claims[0], tasks.Form{Mode: "redirect"},
+			[]tasks.Delivery{{Recipient: "team@firm.example", Status: tasks.Sending}}))
 		r.want(r.run(), Counters{}) // its lease holds
 		r.clock.advance(2 * time.Minute)
 		if hold {
@@ -321,7 +329,10 @@ func TestSuspectsAreWorkedOnAlone(t *testing.T) {
 	})
 	r.add(inbox.StartAll)
 	check(t, r.imap.AddUser("second@firm.example", password))
-	in := inbox.Inbox{Address: "second@firm.example", Host: "127.0.0.1", Port: r.imap.Port(), Security: inbox.None, Start: inbox.StartAll}
+	in := inbox.Inbox{
+		Address: "second@firm.example", Host: "127.0.0.1", Port: r.imap.Port(), Security: inbox.None,
+		Start: inbox.StartAll,
+	}
 	_, err := r.store.Add(t.Context(), in, password)
 	check(t, err)
 	first, second := mails(6), mails(6)
@@ -335,7 +346,9 @@ func TestSuspectsAreWorkedOnAlone(t *testing.T) {
 	boxes, err := r.store.Active(t.Context())
 	check(t, err)
 	for _, box := range boxes {
-		_, err := r.queue.Receive(t.Context(), tasks.Want{InboxID: box.ID, Max: 10, Lease: time.Minute, Worker: "dead", MaxLostLeases: 3})
+		_, err := r.queue.Receive(t.Context(), tasks.Want{
+			InboxID: box.ID, Max: 10, Lease: time.Minute, Worker: "dead", MaxLostLeases: 3,
+		})
 		check(t, err)
 	}
 	r.clock.advance(2 * time.Minute)
@@ -352,5 +365,6 @@ func TestSuspectsAreWorkedOnAlone(t *testing.T) {
 type unreachable struct{ Relay }
 
 func (unreachable) Begin(context.Context, forward.Envelope, *forward.Content) (Transaction, error) {
-	return &forward.Transaction{}, &forward.Error{Relay: "relay", Stage: forward.StageConnect, Err: context.DeadlineExceeded}
+	err := &forward.Error{Relay: "relay", Stage: forward.StageConnect, Err: context.DeadlineExceeded}
+	return &forward.Transaction{}, err
 }

@@ -97,6 +97,7 @@ func TestReplay(t *testing.T) {
 	r.behind(func(s Source) Source { return fetches{s, &headers, &bodies} })
 	team, boss := "team@firm.example", "boss@firm.example"
 	bulk := route.Rule{Name: "bulk", Match: subject("bulk", "nobody"), Skip: true}
+	const toAll = " -> all to [team@firm.example boss@firm.example] forwarded\n"
 	tests := []struct {
 		name            string
 		rules           []route.Rule
@@ -108,19 +109,22 @@ func TestReplay(t *testing.T) {
 		{
 			"by folder alone",
 			[]route.Rule{
-				{Name: "junk", Match: route.Match{Folder: []string{"Junk"}}, Skip: true}, {Name: "all", To: []string{team, boss}},
+				{Name: "junk", Match: route.Match{Folder: []string{"Junk"}}, Skip: true},
+				{Name: "all", To: []string{team, boss}},
 			},
 			ReplayCounts{Unchanged: 1, Elsewhere: 5, NotByRoute: 1},
-			`never 2: never to [never@firm.example team@firm.example] -> all to [team@firm.example boss@firm.example] forwarded
-bulk 3: bulk to [] -> all to [team@firm.example boss@firm.example] forwarded
-nobody 4:  to [] -> all to [team@firm.example boss@firm.example] forwarded
-later 5: later to [later@firm.example] -> all to [team@firm.example boss@firm.example] forwarded
-team 6: team to [boss@firm.example team@firm.example] -> junk to [] skipped`, 0, 0,
+			"never 2: never to [never@firm.example team@firm.example]" + toAll +
+				"bulk 3: bulk to []" + toAll +
+				"nobody 4:  to []" + toAll +
+				"later 5: later to [later@firm.example]" + toAll +
+				"team 6: team to [boss@firm.example team@firm.example] -> junk to [] skipped", 0, 0,
 		},
 		{
 			"by a word, after the subject",
 			[]route.Rule{
-				bulk, {Name: "word", Match: route.Match{Body: []string{"hello never"}}, To: to("never")}, {Name: "all", To: []string{boss, team}},
+				bulk,
+				{Name: "word", Match: route.Match{Body: []string{"hello never"}}, To: to("never")},
+				{Name: "all", To: []string{boss, team}},
 			},
 			ReplayCounts{Unchanged: 4, Elsewhere: 2, NotByRoute: 1},
 			`never 2: never to [never@firm.example team@firm.example] -> word to [never@firm.example] forwarded
@@ -137,7 +141,8 @@ later 5: later to [later@firm.example] -> all to [boss@firm.example team@firm.ex
 				t.Errorf("the replay says %+v, want that all was compared", rep)
 			}
 			if len(headers) != tt.headers || len(bodies) != tt.bodies {
-				t.Errorf("fetched %d headers and %d bodies, want %d and %d", len(headers), len(bodies), tt.headers, tt.bodies)
+				t.Errorf("fetched %d headers and %d bodies, want %d and %d",
+					len(headers), len(bodies), tt.headers, tt.bodies)
 			}
 		})
 	}
@@ -172,16 +177,21 @@ func TestReplayOfWhatWaits(t *testing.T) {
 	r.put("INBOX", letter("new"))
 	r.Relay = unreachable{r.Relay}
 	r.run()
-	r.wantReplay(ReplayOptions{}, ReplayCounts{Waiting: 1}, "", route.Rule{Name: "other", To: to("other")})
+	other := route.Rule{Name: "other", To: to("other")}
+	r.wantReplay(ReplayOptions{}, ReplayCounts{Waiting: 1}, "", other)
 	r.wantReplay(ReplayOptions{Within: 72 * time.Hour}, ReplayCounts{Waiting: 1, Elsewhere: 1},
-		"old: all to [team@firm.example] -> other to [other@firm.example] forwarded", route.Rule{Name: "other", To: to("other")})
+		"old: all to [team@firm.example] -> other to [other@firm.example] forwarded", other)
 }
 
 // TestReplayWithoutTheMessage: a message that is gone, of an older UIDVALIDITY, or in an inbox that
 // cannot be reached is reported. It is still compared when the routes do not need it.
 func TestReplayWithoutTheMessage(t *testing.T) {
-	word := []route.Rule{{Name: "word", Match: route.Match{Body: []string{"nothing like it"}}, To: to("word")}, {Name: "all", To: to("team")}}
+	word := []route.Rule{
+		{Name: "word", Match: route.Match{Body: []string{"nothing like it"}}, To: to("word")},
+		{Name: "all", To: to("team")},
+	}
 	other := route.Rule{Name: "other", To: to("other")}
+	const changed = " the UIDVALIDITY of its folder has changed since it was registered, and no run has found it again"
 	tests := []struct {
 		name  string
 		what  func(r *rig)
@@ -196,15 +206,15 @@ func TestReplayWithoutTheMessage(t *testing.T) {
 		},
 		{
 			"UIDVALIDITY", func(r *rig) { check(r.t, r.imap.SetUIDValidity(address, "INBOX", 4711)) },
-			`one: all to [team@firm.example] the UIDVALIDITY of its folder has changed since it was registered, and no run has found it again
-two: all to [team@firm.example] the UIDVALIDITY of its folder has changed since it was registered, and no run has found it again`, true,
+			"one: all to [team@firm.example]" + changed + "\ntwo: all to [team@firm.example]" + changed, true,
 			ReplayCounts{NotCompared: 2},
 		},
 		{
 			"folder", func(r *rig) {
 				r.behind(func(s Source) Source { return noFolder{s} })
 			},
-			"one: all to [team@firm.example] there is no such folder\ntwo: all to [team@firm.example] there is no such folder", false,
+			"one: all to [team@firm.example] there is no such folder\n" +
+				"two: all to [team@firm.example] there is no such folder", false,
 			ReplayCounts{NotCompared: 2},
 		},
 		{
@@ -232,7 +242,8 @@ two: all to [team@firm.example] the inbox is disabled; name it with --inbox desk
 				t.Errorf("the replay says %+v, want whole to be %v", rep, tt.whole)
 			}
 			r.wantReplay(ReplayOptions{}, ReplayCounts{Elsewhere: 2},
-				"one: all to [team@firm.example] -> other to [other@firm.example] forwarded\ntwo: all to [team@firm.example] -> other to [other@firm.example] forwarded", other)
+				"one: all to [team@firm.example] -> other to [other@firm.example] forwarded\n"+
+					"two: all to [team@firm.example] -> other to [other@firm.example] forwarded", other)
 		})
 	}
 }
@@ -246,7 +257,8 @@ func (noFolder) Select(context.Context, string) (imapsrc.Folder, error) {
 // TestReplayOfDisabled: the address in the flag is quoted for a shell.
 func TestReplayOfDisabled(t *testing.T) {
 	a := newReplayer(visit{in: inbox.Inbox{Address: "o'brien@firm.example"}}, ReplayOptions{})
-	if got, want := fmt.Sprint(a.shut), `the inbox is disabled; name it with --inbox 'o'\''brien@firm.example'`; got != want {
+	want := `the inbox is disabled; name it with --inbox 'o'\''brien@firm.example'`
+	if got := fmt.Sprint(a.shut); got != want {
 		t.Errorf("the reason is %q, want %q", got, want)
 	}
 }
@@ -258,7 +270,8 @@ func TestReplayGoesOn(t *testing.T) {
 	r.put("INBOX", letter("one"), letter("two"), letter("three"))
 	r.run()
 	r.behind(func(s Source) Source { return brittle{s, 2} })
-	r.wantReplay(ReplayOptions{}, ReplayCounts{Unchanged: 2, NotCompared: 1}, "two: all to [team@firm.example] imap : : broken",
+	r.wantReplay(ReplayOptions{}, ReplayCounts{Unchanged: 2, NotCompared: 1},
+		"two: all to [team@firm.example] imap : : broken",
 		route.Rule{Name: "none", Match: subject("none"), To: to("none")}, route.Rule{Name: "all", To: to("team")})
 }
 
@@ -289,10 +302,12 @@ func TestReplayOfLargeMessages(t *testing.T) {
 		r.behind(func(s Source) Source { return fetches{s, &headers, &bodies} })
 		want, lines := ReplayCounts{NotByRoute: 1}, ""
 		if notices {
-			want, lines = ReplayCounts{Elsewhere: 1}, "large: all to [team@firm.example] -> rest to [rest@firm.example] forwarded"
+			want = ReplayCounts{Elsewhere: 1}
+			lines = "large: all to [team@firm.example] -> rest to [rest@firm.example] forwarded"
 		}
 		r.wantReplay(ReplayOptions{}, want, lines,
-			route.Rule{Name: "word", Match: route.Match{Body: []string{"hello"}}, To: to("word")}, route.Rule{Name: "rest", To: to("rest")})
+			route.Rule{Name: "word", Match: route.Match{Body: []string{"hello"}}, To: to("word")},
+			route.Rule{Name: "rest", To: to("rest")})
 		if len(bodies) > 0 {
 			t.Errorf("fetched %d bodies, want none of what is too large", len(bodies))
 		}

@@ -30,7 +30,8 @@ func TestRetriedInTheSamePass(t *testing.T) {
 		s.put("greylisted", "slow")
 		rep := s.run()
 		if want := (Counters{Registered: 2, Forwarded: 2}); rep.Totals != want || tried != 2 || !rep.Clean() {
-			t.Errorf("the pass reports %+v after %d attempts, want %+v after 2, and that it is clean", rep.Totals, tried, want)
+			t.Errorf("the pass reports %+v after %d attempts, want %+v after 2, and that it is clean",
+				rep.Totals, tried, want)
 		}
 	})
 }

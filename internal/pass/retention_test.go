@@ -41,7 +41,8 @@ func TestRetention(t *testing.T) {
 		t.Errorf("these tasks are left: %+v; want the dead one and the two that were forwarded just now", left)
 	}
 	if events, err := r.queue.Events(t.Context(), left[0].ID); err != nil || len(events) != 0 {
-		t.Errorf("the dead task has these lines in the audit trail: %+v, error %v; want none, they are older than a month", events, err)
+		t.Errorf("the dead task has these lines in the audit trail: %+v, error %v; "+
+			"want none, they are older than a month", events, err)
 	}
 }
 
@@ -135,7 +136,9 @@ func TestRetentionInPortions(t *testing.T) {
 			check(r.t, err)
 		}, 7, false},
 		{"an error", func(_ *rig, q *expiring, _ func()) { q.err = errors.New("deadlock") }, 7, false},
-		{"a database that is gone", func(_ *rig, q *expiring, _ func()) { q.err, q.down = errors.New("connection refused"), true }, 7, true},
+		{"a database that is gone", func(_ *rig, q *expiring, _ func()) {
+			q.err, q.down = errors.New("connection refused"), true
+		}, 7, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -149,7 +152,8 @@ func TestRetentionInPortions(t *testing.T) {
 			tt.set(r, q, stop)
 			rep := r.runCtx(ctx)
 			if left := len(q.tasks) + len(q.events); left != tt.left {
-				t.Errorf("tasks %v and events %v were not asked for, want %d of 7 calls not to be made", q.tasks, q.events, tt.left)
+				t.Errorf("tasks %v and events %v were not asked for, want %d of 7 calls not to be made",
+					q.tasks, q.events, tt.left)
 			}
 			if got := rep.Inboxes[0].Error; (got != "") != tt.reported {
 				t.Errorf("the inbox's error is %q, want one: %v", got, tt.reported)

@@ -58,7 +58,9 @@ func TestUndatedBeforeTheStart(t *testing.T) {
 		s.wantSent("last")
 		s.servers[boxA].change("INBOX", func(f *fakeFolder) {
 			f.validity, f.next = 8, 5
-			f.mail = map[uint32][]byte{1: fakeMail("old 1"), 2: fakeMail("old 3"), 3: fakeMail("last"), 4: fakeMail("new 1")}
+			f.mail = map[uint32][]byte{
+				1: fakeMail("old 1"), 2: fakeMail("old 3"), 3: fakeMail("last"), 4: fakeMail("new 1"),
+			}
 			f.shift = map[uint32]time.Duration{2: time.Second, 3: time.Second, 4: time.Second}
 		})
 		s.wantNoError(s.run())

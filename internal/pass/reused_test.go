@@ -145,7 +145,9 @@ func TestRestoredBackupWhileTasksWait(t *testing.T) {
 					time.Sleep(2 * time.Minute)
 					s.wantNoError(s.run())
 				}
-				s.wantSent(slices.Concat(subjects("old %d old@firm.example", 1, 3), subjects("a fresh one %d new@firm.example", 4, 9))...)
+				old := subjects("old %d old@firm.example", 1, 3)
+				fresh := subjects("a fresh one %d new@firm.example", 4, 9)
+				s.wantSent(slices.Concat(old, fresh)...)
 				for _, one := range s.tasks() {
 					kind, _, _ := strings.Cut(one.Identity.Subject, " ")
 					to := map[string]string{"old": "old@firm.example", "a": "new@firm.example"}[kind]
@@ -160,8 +162,8 @@ func TestRestoredBackupWhileTasksWait(t *testing.T) {
 					if one.Skip != tasks.SkipVanished || !slices.ContainsFunc(events, func(e tasks.Event) bool {
 						return e.Event == "skipped" && strings.Contains(e.Detail, "the server gave ")
 					}) {
-						t.Errorf("%s is skipped as %q, and its trail is %+v; want it vanished, and a line that says why",
-							one.Identity.Subject, one.Skip, events)
+						t.Errorf("%s is skipped as %q, and its trail is %+v; "+
+							"want it vanished, and a line that says why", one.Identity.Subject, one.Skip, events)
 					}
 				}
 			}, rules...)
@@ -262,7 +264,8 @@ func TestReusedBelowTheWindow(t *testing.T) {
 		for range 2 {
 			s.wantProof(false, "UID 9 now has a different message than the registered one")
 		}
-		if got := s.audit(AuditOptions{Repair: true}).Folders[0].Error; !strings.Contains(got, "the next run does that") {
+		got := s.audit(AuditOptions{Repair: true}).Folders[0].Error
+		if !strings.Contains(got, "the next run does that") {
 			t.Errorf("the audit that repairs reports %q, want that the next run compares all", got)
 		}
 		s.wantNoError(s.run())
@@ -278,7 +281,10 @@ func TestFolderReplacedByAnother(t *testing.T) {
 		s.put("one", "two")
 		s.wantNoError(s.run())
 		s.servers[boxA].change("INBOX", func(f *fakeFolder) {
-			f.next, f.mail = 4, map[uint32][]byte{1: fakeMail("the first"), 2: fakeMail("the second"), 3: fakeMail("the third")}
+			f.next = 4
+			f.mail = map[uint32][]byte{
+				1: fakeMail("the first"), 2: fakeMail("the second"), 3: fakeMail("the third"),
+			}
 		})
 		s.wantNoError(s.run())
 		s.wantSent("one", "two", "the first", "the second", "the third")

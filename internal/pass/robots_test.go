@@ -24,7 +24,8 @@ func robotMail(fields, subject string) []byte {
 func (r *rig) reasons() map[string]string {
 	r.t.Helper()
 	out := map[string]string{}
-	check(r.t, r.queue.List(r.t.Context(), tasks.Filter{Statuses: []tasks.Status{tasks.Skipped}}, func(task tasks.Task) error {
+	skipped := tasks.Filter{Statuses: []tasks.Status{tasks.Skipped}}
+	check(r.t, r.queue.List(r.t.Context(), skipped, func(task tasks.Task) error {
 		out[task.Identity.Subject] = task.Reason
 		return nil
 	}))
@@ -81,16 +82,22 @@ func (p *previews) Would(_ *Would, t tasks.Task) {
 // TestRewrittenReversePath: what the relay is given as the sender.
 func TestRewrittenReversePath(t *testing.T) {
 	r := newRig(t, nil)
-	rewriter, err := srs.New(srs.Config{Domain: "srs.firm.example", Secrets: []string{"tops3cr3t"}, MaxAge: 21 * 24 * time.Hour, Now: r.clock.Now})
+	rewriter, err := srs.New(srs.Config{
+		Domain: "srs.firm.example", Secrets: []string{"tops3cr3t"}, MaxAge: 21 * 24 * time.Hour, Now: r.clock.Now,
+	})
 	check(t, err)
 	relay, err := forward.NewRelay(forward.Config{
-		Host: "127.0.0.1", Port: r.sink.Port(), Security: "none", From: "forwarder@firm.example", EnvelopeFrom: forward.SRS, SRS: rewriter,
+		Host: "127.0.0.1", Port: r.sink.Port(), Security: "none",
+		From: "forwarder@firm.example", EnvelopeFrom: forward.SRS, SRS: rewriter,
 	})
 	check(t, err)
 	t.Cleanup(func() { _ = relay.Close() })
 	r.Relay = SMTP{relay}
 	r.add(inbox.StartAll, "INBOX")
-	r.put("INBOX", robotMail("Return-Path: <alice@client.example>\r\n", "person"), robotMail("Return-Path: <>\r\n", "bounce"), robotMail("", "unknown"))
+	r.put("INBOX",
+		robotMail("Return-Path: <alice@client.example>\r\n", "person"),
+		robotMail("Return-Path: <>\r\n", "bounce"),
+		robotMail("", "unknown"))
 	r.want(r.run(), Counters{Registered: 3, Forwarded: 3})
 	want := map[string]string{"person": "alice@client.example", "bounce": "", "unknown": "forwarder@firm.example"}
 	for _, m := range r.sink.Messages() {

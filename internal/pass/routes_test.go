@@ -15,7 +15,10 @@ import (
 // it was registered.
 func TestRoutesDecideTheSameLater(t *testing.T) {
 	r := newRig(t, nil,
-		route.Rule{Name: "fresh", Match: route.Match{Age: &route.Age{Under: 24 * time.Hour}, Body: []string{"read me"}}, Skip: true},
+		route.Rule{
+			Name: "fresh", Match: route.Match{Age: &route.Age{Under: 24 * time.Hour}, Body: []string{"read me"}},
+			Skip: true,
+		},
 		route.Rule{Name: "rest", To: []string{"team@firm.example"}})
 	r.add(inbox.StartAll)
 	received := r.clock.Now().Add(-time.Hour).Format(time.RFC1123Z)
@@ -32,19 +35,25 @@ func TestRoutesDecideTheSameLater(t *testing.T) {
 // of the message.
 func TestCaptureThatIsNoAddress(t *testing.T) {
 	r := newRig(t, nil,
-		route.Rule{Name: "who", Match: route.Match{Body: []string{"/attention of (?P<who>[^.]+)/"}}, To: []string{"${who}@firm.example"}},
+		route.Rule{
+			Name: "who", Match: route.Match{Body: []string{"/attention of (?P<who>[^.]+)/"}},
+			To: []string{"${who}@firm.example"},
+		},
 		route.Rule{Name: "rest", To: []string{"team@firm.example"}})
 	r.add(inbox.StartAll)
 	msg := testserver.Mail("a@x.example", address, "x", "For the attention of somebody downstairs.")
 	r.put("INBOX", msg)
 	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
 	r.wantArrived([][]byte{msg})
-	if log := r.log.String(); !strings.Contains(log, "could not use what it captured") || strings.Contains(log, "downstairs") {
+	log := r.log.String()
+	if !strings.Contains(log, "could not use what it captured") || strings.Contains(log, "downstairs") {
 		t.Errorf("the log is\n%s\nwant that a capture could not be used, and not what it was", log)
 	}
-	r2 := newRig(t, nil, route.Rule{Name: "who", Match: route.Match{Subject: []string{"/^(?P<who>.*)/"}}, To: []string{"${who}@firm.example"}})
+	r2 := newRig(t, nil,
+		route.Rule{Name: "who", Match: subject("/^(?P<who>.*)/"), To: []string{"${who}@firm.example"}})
 	r2.add(inbox.StartAll)
 	r2.put("INBOX", testserver.Mail("a@x.example", address, "two words", "x"))
 	r2.want(r2.run(), Counters{Registered: 1, SkippedNoMatch: 1})
-	r2.wantTask(tasks.SkippedNoMatch, `no route matches; route "who": to[0] ("${who}@firm.example") becomes "two words@firm.example", which is not an address`)
+	r2.wantTask(tasks.SkippedNoMatch, `no route matches; route "who": to[0] ("${who}@firm.example") `+
+		`becomes "two words@firm.example", which is not an address`)
 }

@@ -34,8 +34,10 @@ func TestTooLargeIsNotDownloaded(t *testing.T) {
 	r.put("INBOX", []byte("Subject: big\r\n\r\n"+strings.Repeat("x", 2000)+"\r\n"), small[0])
 	r.want(r.run(), Counters{Registered: 2, Forwarded: 1, Skipped: 1})
 	r.wantArrived(small)
-	if got := r.tasks()[0]; got.Status != tasks.Skipped || !strings.HasPrefix(got.Reason, "too_large") || got.Identity.Subject != "" {
-		t.Errorf("the large message is %s (%s) with subject %q, want skipped as too_large and never read", got.Status, got.Reason, got.Identity.Subject)
+	got := r.tasks()[0]
+	if got.Status != tasks.Skipped || !strings.HasPrefix(got.Reason, "too_large") || got.Identity.Subject != "" {
+		t.Errorf("the large message is %s (%s) with subject %q, want skipped as too_large and never read",
+			got.Status, got.Reason, got.Identity.Subject)
 	}
 }
 
@@ -195,7 +197,9 @@ func TestServerWantsToBeLeftAlone(t *testing.T) {
 	dials := 0
 	r.Dial = func(context.Context, inbox.Inbox) (Source, error) {
 		dials++
-		return nil, &imapsrc.Error{Kind: imapsrc.KindLimit, Op: "log in", Err: context.DeadlineExceeded, BackOff: 10 * time.Minute}
+		return nil, &imapsrc.Error{
+			Kind: imapsrc.KindLimit, Op: "log in", Err: context.DeadlineExceeded, BackOff: 10 * time.Minute,
+		}
 	}
 	if rep := r.run(); rep.Error == "" {
 		t.Error("the pass reports no error")
@@ -203,7 +207,8 @@ func TestServerWantsToBeLeftAlone(t *testing.T) {
 	r.clock.advance(9 * time.Minute)
 	r.Config.Worker = "the next run"
 	if rep := r.run(); !strings.Contains(rep.Error, "back off until") || dials != 1 {
-		t.Errorf("the pass connected %d times and reports %+v, want once, and an error that says until when", dials, rep)
+		t.Errorf("the pass connected %d times and reports %+v, want once, and an error that says until when",
+			dials, rep)
 	}
 	r.clock.advance(2 * time.Minute)
 	r.Dial = dial
@@ -293,7 +298,9 @@ func TestRoutesChangeWhileWaiting(t *testing.T) {
 	relay := r.Relay
 	r.Relay = unreachable{relay}
 	r.run() // registers both, one as a duplicate
-	table, err := route.Compile([]route.Rule{{Name: "old", Match: route.Match{Folder: []string{"Old"}}, To: []string{"team@firm.example"}}})
+	table, err := route.Compile([]route.Rule{
+		{Name: "old", Match: route.Match{Folder: []string{"Old"}}, To: []string{"team@firm.example"}},
+	})
 	check(t, err)
 	r.Routes, r.Relay = table, relay
 	r.want(r.run(), Counters{SkippedNoMatch: 1, Forwarded: 1})

@@ -154,7 +154,9 @@ func TestScanOfAFolderThatCannotBeSelected(t *testing.T) {
 			onSite(t, func(t *testing.T, s *site) {
 				s.put("one")
 				in := &s.boxes.rows[0]
-				gone := inbox.Folder{ID: s.queue.AddFolder(in.ID, "Gone", 0), InboxID: in.ID, Name: "Gone", Active: true}
+				gone := inbox.Folder{
+					ID: s.queue.AddFolder(in.ID, "Gone", 0), InboxID: in.ID, Name: "Gone", Active: true,
+				}
 				in.Folders = append([]inbox.Folder{gone}, in.Folders...)
 				s.servers[boxA].missing = why
 				s.wantError(s.run().Inboxes[0], why.Err.Error())
@@ -355,7 +357,7 @@ func TestScanStoppedWhileItDecides(t *testing.T) {
 		s.wantNoError(s.run())
 		s.want("one forwarded 1", "bad two forwarded 1", "three forwarded 1", "four forwarded 1")
 		s.wantSent("one", "bad two", "three", "four")
-	}, route.Rule{Name: "named", Match: route.Match{Subject: []string{`/^bad(?P<who>.*)/`}}, To: []string{"${who}@firm.example"}},
+	}, route.Rule{Name: "named", Match: subject(`/^bad(?P<who>.*)/`), To: []string{"${who}@firm.example"}},
 		route.Rule{Name: "all", To: []string{team}})
 }
 

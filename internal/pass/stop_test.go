@@ -35,7 +35,8 @@ func TestStopReleases(t *testing.T) {
 	}
 	for _, task := range r.tasks() {
 		if task.Status != tasks.Forwarded && (task.Status != tasks.Received || task.Attempts != 0) {
-			t.Errorf("task %d is %s with %d attempts, want forwarded, or received without attempts", task.ID, task.Status, task.Attempts)
+			t.Errorf("task %d is %s with %d attempts, want forwarded, or received without attempts",
+				task.ID, task.Status, task.Attempts)
 		}
 	}
 	if rep := r.run(); rep.Error != "" || rep.Counters.Backlog != 0 {

@@ -83,7 +83,10 @@ func tripsThrough(p *testserver.CutProxy) *trips {
 // through makes the inbox, at a server behind a proxy, and a client that has a name.
 func (r *rig) through(p *testserver.CutProxy, folders ...string) {
 	r.t.Helper()
-	in := inbox.Inbox{Address: address, Host: "127.0.0.1", Port: p.Port, Security: inbox.None, Start: inbox.StartAll, Active: true}
+	in := inbox.Inbox{
+		Address: address, Host: "127.0.0.1", Port: p.Port, Security: inbox.None,
+		Start: inbox.StartAll, Active: true,
+	}
 	for _, folder := range folders {
 		in.Folders = append(in.Folders, inbox.Folder{Name: folder})
 	}
@@ -191,7 +194,8 @@ func TestPageKeepsNoMessages(t *testing.T) {
 		server.change("INBOX", func(f *fakeFolder) {
 			f.sizes = map[uint32]int64{}
 			for uid := uint32(1); uid <= firstPage+n; uid++ {
-				f.mail[uid] = []byte("X: " + strings.Repeat(strings.Repeat("x", 70)+"\r\n ", header/73) + "\r\n" + string(fakeMail(fmt.Sprint(uid))))
+				lines := strings.Repeat(strings.Repeat("x", 70)+"\r\n ", header/73)
+				f.mail[uid] = []byte("X: " + lines + "\r\n" + string(fakeMail(fmt.Sprint(uid))))
 				f.sizes[uid] = maxBatchOctets // each one is a batch
 			}
 			f.next = firstPage + n + 1
@@ -208,7 +212,8 @@ func TestPageKeepsNoMessages(t *testing.T) {
 		}
 		s.scan(boxA)
 		if grown := int64(heap[firstPage+n]) - int64(heap[firstPage+2]); grown > 4*header {
-			t.Errorf("the heap has grown by %d octets while a page of %d messages was fetched, want at most %d", grown, n, 4*header)
+			t.Errorf("the heap has grown by %d octets while a page of %d messages was fetched, want at most %d",
+				grown, n, 4*header)
 		}
 	})
 }

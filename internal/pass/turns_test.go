@@ -43,7 +43,8 @@ func TestTurnsOfAnAccount(t *testing.T) {
 		done++
 	})
 	if most["shared"] != 2 || done != len(boxes) {
-		t.Errorf("%d inboxes of one account were in work at once, and %d in all; want 2 and %d", most["shared"], done, len(boxes))
+		t.Errorf("%d inboxes of one account were in work at once, and %d in all; want 2 and %d",
+			most["shared"], done, len(boxes))
 	}
 }
 

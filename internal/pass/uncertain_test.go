@@ -109,10 +109,12 @@ func (r *rig) wantSameTwice() {
 	}
 	a, b := got[0], got[1]
 	if !bytes.Equal(a.Data, b.Data) || !bytes.HasPrefix(a.Data, []byte("X-Postrider-Trace: ")) {
-		r.t.Errorf("the first copy is\n%s\nthe second is\n%s\nwant both the same octet for octet, with the trace field on top", a.Data, b.Data)
+		r.t.Errorf("the first copy is\n%s\nthe second is\n%s\n"+
+			"want both the same octet for octet, with the trace field on top", a.Data, b.Data)
 	}
 	if a.From != b.From || !slices.Equal(a.To, b.To) || !slices.Equal(a.Params, b.Params) {
-		r.t.Errorf("the envelopes are %q %q %q and %q %q %q, want the same", a.From, a.To, a.Params, b.From, b.To, b.Params)
+		r.t.Errorf("the envelopes are %q %q %q and %q %q %q, want the same",
+			a.From, a.To, a.Params, b.From, b.To, b.Params)
 	}
 }
 
@@ -149,7 +151,10 @@ func mixedFates(t *testing.T, uncertain route.Uncertain) *rig {
 			return smtpsink.Action{AcceptAndDrop: true}
 		}
 		return smtpsink.Action{}
-	}, route.Rule{Name: "three", To: []string{"first@firm.example", "second@firm.example", "third@firm.example"}, Uncertain: uncertain})
+	}, route.Rule{
+		Name: "three", To: []string{"first@firm.example", "second@firm.example", "third@firm.example"},
+		Uncertain: uncertain,
+	})
 	r.Config.Policy.Hold = uncertain == route.Retry // the route overrides it
 	r.add(inbox.StartAll)
 	r.put("INBOX", mails(1)...)
@@ -262,7 +267,8 @@ func TestGivenUpInDoubt(t *testing.T) {
 	r.put("Copies", msgs...)
 	r.want(r.run(), Counters{Registered: 1})
 	owner := r.tasks()[0]
-	if !strings.Contains(owner.Reason, "given up after 2 attempts in 1h0m0s: the outcome is not known: team@firm.example") {
+	const givenUp = "given up after 2 attempts in 1h0m0s: the outcome is not known: team@firm.example"
+	if !strings.Contains(owner.Reason, givenUp) {
 		t.Errorf("the reason is %q; want how often it was tried, and who may have it", owner.Reason)
 	}
 	if n, err := r.queue.Purge(t.Context(), "ann", owner.ID); n != 0 || err != nil {
@@ -361,7 +367,8 @@ func TestAbandonedInADisabledInbox(t *testing.T) {
 	r.put("INBOX", m...)
 	r.run() // registers; the relay is at fault
 	up.Store(true)
-	cs, err := r.queue.Receive(t.Context(), tasks.Want{InboxID: r.stored().ID, Max: 1, Lease: time.Minute, Worker: "killed:1"})
+	want := tasks.Want{InboxID: r.stored().ID, Max: 1, Lease: time.Minute, Worker: "killed:1"}
+	cs, err := r.queue.Receive(t.Context(), want)
 	check(t, err)
 	ds := cs[0].Task.Deliveries
 	ds[0].Status = tasks.Sending

@@ -65,8 +65,10 @@ func TestUnreadable(t *testing.T) {
 	r.put("INBOX", testserver.Mail("a@x.example", address, "x", "the invoice"))
 	r.want(r.run(), Counters{Registered: 1, Retry: 1})
 	task := r.tasks()[0]
-	if want := "read the message to decide on it: "; task.Status != tasks.Error || task.Attempts != 1 || !strings.HasPrefix(task.Reason, want) {
-		t.Errorf("the task is %s (%q) after %d attempts, want error after one, and a reason that begins with %q", task.Status, task.Reason, task.Attempts, want)
+	const want = "read the message to decide on it: "
+	if task.Status != tasks.Error || task.Attempts != 1 || !strings.HasPrefix(task.Reason, want) {
+		t.Errorf("the task is %s (%q) after %d attempts, want error after one, and a reason that begins with %q",
+			task.Status, task.Reason, task.Attempts, want)
 	}
 	restore()
 	r.put("INBOX", testserver.Mail("a@x.example", address, "y", "no word of it"))

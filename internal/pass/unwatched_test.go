@@ -2,7 +2,6 @@ package pass
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,7 +19,7 @@ type quotaSource struct {
 
 func (s quotaSource) Bodies(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
 	if s.left.Add(-int64(len(uids))) < 0 {
-		return imapsrc.Result{}, &imapsrc.Error{Kind: imapsrc.KindLimit, Op: "fetch", Host: "imap", Err: errors.New("NO quota of transfers reached")}
+		return imapsrc.Result{}, refusal(imapsrc.KindLimit, "fetch", "NO quota of transfers reached")
 	}
 	return s.Source.Bodies(ctx, uids, each)
 }
@@ -107,7 +106,8 @@ func TestWatchedMeanwhile(t *testing.T) {
 	if n := len(r.sink.Messages()); read < 100 || n != len(all) {
 		t.Errorf("%d messages arrived, want all %d, each once", n, len(all))
 	}
-	const why = `msg="the folder was watched again before it was compared; all messages are compared with what is registered"`
+	const why = `msg="the folder was watched again before it was compared; ` +
+		`all messages are compared with what is registered"`
 	if strings.Count(r.log.String(), why) != 1 {
 		t.Errorf("the log is\n%s\nwant it to say once that %s", r.log.String(), why)
 	}
