@@ -25,39 +25,92 @@ var rules = []rule{
 	{pkg: "internal", except: "internal/config", never: []string{"cmd", "internal/config"}},
 	{pkg: "internal/watch", never: []string{"internal/testserver", "internal/notify"}},
 	{pkg: "internal/pass", never: []string{"internal/testserver", "internal/watch"}},
-	{pkg: "internal/imapsrc", never: []string{"internal/pass", "internal/route", "internal/forward", "gorm.io", "internal/db", "internal/testserver"}},
-	{pkg: "internal/account", never: []string{"internal/db", "internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/inbox", "internal/testserver"}},
-	{pkg: "internal/route", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "gorm.io", "internal/db", "internal/testserver"}},
-	{pkg: "internal/forward", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "gorm.io", "internal/db", "internal/testserver"}},
-	{pkg: "internal/contacts", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/inbox", "internal/tasks", "internal/testserver"}},
-	{pkg: "internal/notify", never: []string{"internal/pass", "internal/imapsrc", "internal/inbox", "internal/testserver"}},
-	{pkg: "internal/inbox", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/testserver"}},
-	{pkg: "internal/tasks", except: "internal/tasks/sqlqueue", never: []string{"internal/imapsrc", "internal/forward", "internal/db"}},
+	{pkg: "internal/imapsrc", never: []string{
+		"internal/pass", "internal/route", "internal/forward", "gorm.io", "internal/db", "internal/testserver",
+	}},
+	{pkg: "internal/account", never: []string{
+		"internal/db", "internal/pass", "internal/imapsrc", "internal/route", "internal/forward",
+		"internal/inbox", "internal/testserver",
+	}},
+	{pkg: "internal/route", never: []string{
+		"internal/pass", "internal/imapsrc", "internal/forward", "gorm.io", "internal/db", "internal/testserver",
+	}},
+	{pkg: "internal/forward", never: []string{
+		"internal/pass", "internal/imapsrc", "internal/route", "gorm.io", "internal/db", "internal/testserver",
+	}},
+	{pkg: "internal/contacts", never: []string{
+		"internal/pass", "internal/imapsrc", "internal/forward", "internal/inbox", "internal/tasks",
+		"internal/testserver",
+	}},
+	{pkg: "internal/notify", never: []string{
+		"internal/pass", "internal/imapsrc", "internal/inbox", "internal/testserver",
+	}},
+	{pkg: "internal/inbox", never: []string{
+		"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/testserver",
+	}},
+	{pkg: "internal/tasks", except: "internal/tasks/sqlqueue", never: []string{
+		"internal/imapsrc", "internal/forward", "internal/db",
+	}},
 	{pkg: "internal/tasks", never: []string{"internal/pass", "internal/imapsrc", "internal/forward"}},
-	{pkg: "internal/db", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/testserver"}},
-	{pkg: "internal/ahead", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/inbox", "internal/tasks", "internal/testserver"}},
-	{pkg: "internal/limits", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/inbox", "internal/tasks", "internal/testserver"}},
-	{pkg: "internal/oauth", never: []string{"internal/db", "internal/pass", "internal/imapsrc", "internal/forward", "internal/inbox"}},
-	{pkg: "internal/tokens", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/tasks"}},
+	{pkg: "internal/db", never: []string{
+		"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/testserver",
+	}},
+	{pkg: "internal/ahead", never: []string{
+		"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/inbox",
+		"internal/tasks", "internal/testserver",
+	}},
+	{pkg: "internal/limits", never: []string{
+		"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/inbox",
+		"internal/tasks", "internal/testserver",
+	}},
+	{pkg: "internal/oauth", never: []string{
+		"internal/db", "internal/pass", "internal/imapsrc", "internal/forward", "internal/inbox",
+	}},
+	{pkg: "internal/tokens", never: []string{
+		"internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/tasks",
+	}},
 	{pkg: "internal/bearer", never: []string{"internal/db", "internal/oauth", "internal/imapsrc", "internal/forward"}},
 	{pkg: "internal/message", never: []string{"internal"}},
 	{pkg: "internal/text", never: []string{"internal"}},
-	{pkg: "internal/terminal", never: []string{"internal/db", "internal/tasks", "internal/inbox", "internal/pass", "internal/imapsrc", "internal/route", "internal/forward"}},
+	{pkg: "internal/terminal", never: []string{
+		"internal/db", "internal/tasks", "internal/inbox", "internal/pass", "internal/imapsrc",
+		"internal/route", "internal/forward",
+	}},
 	{pkg: "internal/web", never: []string{"internal/pass", "internal/imapsrc", "internal/testserver"}},
 	{pkg: "internal/status", never: []string{"internal/pass", "internal/imapsrc", "internal/testserver"}},
-	{pkg: "internal/measure", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/inbox", "internal/testserver"}},
-	{pkg: "internal/transcript", never: []string{"internal/message", "internal/tasks", "internal/imapsrc", "internal/forward", "internal/pass"}},
+	{pkg: "internal/measure", never: []string{
+		"internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/inbox",
+		"internal/testserver",
+	}},
+	{pkg: "internal/transcript", never: []string{
+		"internal/message", "internal/tasks", "internal/imapsrc", "internal/forward", "internal/pass",
+	}},
 	{pkg: "internal/srs", never: []string{"internal"}},
-	{pkg: "internal/arrivals", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/inbox", "internal/testserver"}},
-	{pkg: "internal/bounce", never: []string{"internal/db", "internal/imapsrc", "internal/forward", "internal/route", "internal/inbox", "internal/tasks", "internal/pass", "internal/testserver"}},
+	{pkg: "internal/arrivals", never: []string{
+		"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/inbox",
+		"internal/testserver",
+	}},
+	{pkg: "internal/bounce", never: []string{
+		"internal/db", "internal/imapsrc", "internal/forward", "internal/route", "internal/inbox",
+		"internal/tasks", "internal/pass", "internal/testserver",
+	}},
 	{pkg: "internal/csvfile", never: []string{"internal"}},
 	{pkg: "internal/address", never: []string{"internal"}},
 	{pkg: "internal/dmarc", never: []string{"internal"}},
-	{pkg: "internal/arc", never: []string{"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/db", "internal/inbox", "internal/tasks", "internal/testserver"}},
-	{pkg: "internal/outbox/sink", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/testserver"}},
-	{pkg: "internal/outbox/webhook", never: []string{"internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/testserver"}},
+	{pkg: "internal/arc", never: []string{
+		"internal/pass", "internal/imapsrc", "internal/route", "internal/forward", "internal/db",
+		"internal/inbox", "internal/tasks", "internal/testserver",
+	}},
+	{pkg: "internal/outbox/sink", never: []string{
+		"internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/testserver",
+	}},
+	{pkg: "internal/outbox/webhook", never: []string{
+		"internal/pass", "internal/imapsrc", "internal/forward", "internal/route", "internal/testserver",
+	}},
 	{pkg: "internal/after", never: []string{"internal/pass", "internal/forward", "internal/testserver"}},
-	{pkg: "internal/proxy", never: []string{"internal/config", "internal/db", "internal/imapsrc", "internal/forward", "internal/testserver"}},
+	{pkg: "internal/proxy", never: []string{
+		"internal/config", "internal/db", "internal/imapsrc", "internal/forward", "internal/testserver",
+	}},
 }
 
 func TestImports(t *testing.T) {
@@ -70,8 +123,9 @@ func TestImports(t *testing.T) {
 			}
 			found = true
 			for _, chain := range chains(imports, pkg) {
+				last := chain[len(chain)-1]
 				for _, never := range r.never {
-					if last := chain[len(chain)-1]; within(last, never) && (within(never, r.pkg) || !within(last, r.pkg)) {
+					if within(last, never) && (within(never, r.pkg) || !within(last, r.pkg)) {
 						t.Errorf("%s imports %s (%s); the design forbids it", pkg, last, strings.Join(chain, " -> "))
 					}
 				}

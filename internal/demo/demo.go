@@ -98,7 +98,8 @@ func (s *stage) killed(ctx context.Context) error {
 	}
 	s.say("       It leaves %d forwarded, %d in progress (%d marked as being sent) and %d waiting.",
 		count[tasks.Forwarded], count[tasks.InProgress], sending(registry), count[tasks.Received])
-	s.expect(sending(registry) == 1, "deliveries marked as being sent after the killed pass: %d, not 1", sending(registry))
+	n := sending(registry)
+	s.expect(n == 1, "deliveries marked as being sent after the killed pass: %d, not 1", n)
 	return nil
 }
 

@@ -44,13 +44,18 @@ const BouncerNext = "mx.other.example"
 func BouncingPostfix(t testing.TB, next int) *Bouncer {
 	t.Helper()
 	s := Postfix(t, PostfixOptions{Next: next, Settings: []string{
-		"smtpd_tls_security_level = none", "smtpd_sasl_auth_enable = no", "smtpd_relay_restrictions = permit_mynetworks, reject",
-		"relay_domains = *", "relay_recipient_maps =", "delay_warning_time = 1s", "queue_run_delay = 1s", "minimal_backoff_time = 1s", "maximal_backoff_time = 1s",
+		"smtpd_tls_security_level = none", "smtpd_sasl_auth_enable = no",
+		"smtpd_relay_restrictions = permit_mynetworks, reject",
+		"relay_domains = *", "relay_recipient_maps =",
+		"delay_warning_time = 1s", "queue_run_delay = 1s", "minimal_backoff_time = 1s", "maximal_backoff_time = 1s",
 		"mynetworks = 127.0.0.0/8", "smtp_destination_concurrency_failed_cohort_limit = 0",
-		"virtual_mailbox_domains = " + BouncerLocal, "virtual_mailbox_base = $data_directory", "virtual_mailbox_maps = static:local/",
-		"virtual_minimum_uid = 1", "virtual_uid_maps = static:" + postfixUser(t), "virtual_gid_maps = $virtual_uid_maps",
+		"virtual_mailbox_domains = " + BouncerLocal,
+		"virtual_mailbox_base = $data_directory", "virtual_mailbox_maps = static:local/",
+		"virtual_minimum_uid = 1",
+		"virtual_uid_maps = static:" + postfixUser(t), "virtual_gid_maps = $virtual_uid_maps",
 	}})
-	return &Bouncer{Host: loopback, Port: s.Port, Name: bouncerName, retry: func(testing.TB) {}} // it tries every second
+	nothing := func(testing.TB) {} // it tries every second
+	return &Bouncer{Host: loopback, Port: s.Port, Name: bouncerName, retry: nothing}
 }
 
 // postfixUser is the number of the user that owns the data of Postfix.

@@ -42,7 +42,8 @@ func BouncingOpenSMTPD(t testing.TB, next int) *Bouncer {
 	b := r.start(next, "opensmtpd.conf", "etc/smtpd.conf", "/usr/sbin/smtpd", "-d")
 	b.retry = func(t testing.TB) {
 		t.Helper()
-		if out, err := exec.Command("chroot", r.dir, "/usr/sbin/smtpctl", "schedule", "all").CombinedOutput(); err != nil {
+		schedule := exec.Command("chroot", r.dir, "/usr/sbin/smtpctl", "schedule", "all")
+		if out, err := schedule.CombinedOutput(); err != nil {
 			t.Errorf("have OpenSMTPD try again: %v\n%s", err, out)
 		}
 	}
@@ -182,7 +183,9 @@ func (r *root) start(next int, conf, at string, argv ...string) *Bouncer {
 	var text strings.Builder
 	tmpl, err := template.ParseFS(bouncerConfigs, conf)
 	r.check(err)
-	r.check(tmpl.Execute(&text, map[string]any{"Port": port, "Next": next, "Name": bouncerName, "Local": BouncerLocal, "Host": BouncerNext}))
+	r.check(tmpl.Execute(&text, map[string]any{
+		"Port": port, "Next": next, "Name": bouncerName, "Local": BouncerLocal, "Host": BouncerNext,
+	}))
 	r.write(at, text.String(), 0o644)
 	var passwd, group strings.Builder
 	for _, u := range append(r.users, "root:x:0:") {
@@ -198,7 +201,8 @@ func (r *root) start(next int, conf, at string, argv ...string) *Bouncer {
 	// timeout stays root's, and so ends with the test: the server changes its user (see
 	// longestTest) The folder has no time zones: with the name of one, OpenSMTPD ends at its first
 	// message.
-	proc, err := startProcess(log, nil, append([]string{"timeout", longestTest, "env", "TZ=UTC", "chroot", r.dir}, argv...)...)
+	argv = append([]string{"timeout", longestTest, "env", "TZ=UTC", "chroot", r.dir}, argv...)
+	proc, err := startProcess(log, nil, argv...)
 	r.check(err)
 	r.t.Cleanup(func() {
 		proc.kill()

@@ -20,12 +20,13 @@ import (
 func TestNextHop(t *testing.T) {
 	imapServer := testserver.Dovecot(t)
 	imapServer.AddUser(t, "bounces", "pass word")
-	next := testserver.NextHop(t, testserver.NextHopOptions{Inbox: imapServer, User: "bounces", Refuse: func(to string) (int, string) {
+	refuse := func(to string) (int, string) {
 		if to == "unknown@other.example" {
 			return 550, "5.1.1 nobody has that name here"
 		}
 		return 0, ""
-	}})
+	}
+	next := testserver.NextHop(t, testserver.NextHopOptions{Inbox: imapServer, User: "bounces", Refuse: refuse})
 	c, err := smtp.Dial(next.Addr())
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +36,8 @@ func TestNextHop(t *testing.T) {
 		if err := c.Mail(from); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Rcpt("unknown@other.example"); err == nil || !strings.Contains(err.Error(), "nobody has that name") {
+		err := c.Rcpt("unknown@other.example")
+		if err == nil || !strings.Contains(err.Error(), "nobody has that name") {
 			t.Errorf("RCPT to unknown@ = %v, want it refused", err)
 		}
 		if err := c.Rcpt("bounces+token@firm.example"); err != nil {
@@ -92,12 +94,16 @@ func inboxOf(t *testing.T, s *testserver.IMAP, user string) (messages []string) 
 // TestBouncers: each of them takes mail from anybody, and hands it on.
 func TestBouncers(t *testing.T) {
 	for name, start := range map[string]func(testing.TB, int) *testserver.Bouncer{
-		"Postfix": testserver.BouncingPostfix, "Exim": testserver.BouncingExim, "OpenSMTPD": testserver.BouncingOpenSMTPD,
+		"Postfix":   testserver.BouncingPostfix,
+		"Exim":      testserver.BouncingExim,
+		"OpenSMTPD": testserver.BouncingOpenSMTPD,
 	} {
 		t.Run(name, func(t *testing.T) {
 			next := testserver.NextHop(t, testserver.NextHopOptions{})
 			b := start(t, next.Port())
-			if err := smtp.SendMail(b.Host+":"+strconv.Itoa(b.Port), nil, "alice@author.example", []string{"someone@other.example"}, []byte("Subject: hello\r\n\r\nHello.\r\n")); err != nil {
+			server, to := b.Host+":"+strconv.Itoa(b.Port), []string{"someone@other.example"}
+			letter := []byte("Subject: hello\r\n\r\nHello.\r\n")
+			if err := smtp.SendMail(server, nil, "alice@author.example", to, letter); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

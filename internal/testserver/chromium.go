@@ -13,6 +13,7 @@ func Chromium(t testing.TB) string {
 			return path
 		}
 	}
-	missing(t, "!!!!!!!! CHROMIUM IS NOT INSTALLED: WHAT IS TESTED IN A BROWSER IS SKIPPED !!!!!!!! Get it with: apt-get install chromium")
+	missing(t, "!!!!!!!! CHROMIUM IS NOT INSTALLED: WHAT IS TESTED IN A BROWSER IS SKIPPED !!!!!!!! "+
+		"Get it with: apt-get install chromium")
 	return ""
 }

@@ -53,7 +53,8 @@ func TestCutAfter(t *testing.T) {
 			if tt.end == RST && !errors.Is(err, syscall.ECONNRESET) {
 				t.Errorf("talk = %v; want a connection reset", err)
 			}
-			if whole, err := io.ReadAll(io.LimitReader(dialProxy(t, p), int64(len(text)))); err != nil || string(whole) != text {
+			whole, err := io.ReadAll(io.LimitReader(dialProxy(t, p), int64(len(text))))
+			if err != nil || string(whole) != text {
 				t.Errorf("the connection after it read %d octets, %v; want all %d", len(whole), err, len(text))
 			}
 			if p.Connections() != 2 {

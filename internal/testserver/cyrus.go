@@ -55,7 +55,8 @@ func Cyrus(t testing.TB) *IMAP {
 		t.Fatalf("prepare a Cyrus: %v", err)
 	}
 	p, err := startProcess(filepath.Join(s.dir, "cyrus.log"), as, master,
-		"-C", filepath.Join(s.dir, "imapd.conf"), "-M", filepath.Join(s.dir, "cyrus.conf"), "-p", filepath.Join(s.dir, "run", "pid"), "-D")
+		"-C", filepath.Join(s.dir, "imapd.conf"), "-M", filepath.Join(s.dir, "cyrus.conf"),
+		"-p", filepath.Join(s.dir, "run", "pid"), "-D")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,8 @@ func (s *IMAP) prepareCyrus(t testing.TB, server string) error {
 		}
 	})
 	s.dir = dir
-	for _, sub := range []string{"", "users", "run", "mail", "conf", "conf/socket", "conf/proc", "conf/lock", "conf/log"} {
+	folders := []string{"", "users", "run", "mail", "conf", "conf/socket", "conf/proc", "conf/lock", "conf/log"}
+	for _, sub := range folders {
 		if err := s.mkdir(filepath.Join(dir, sub)); err != nil {
 			return err
 		}
@@ -90,7 +92,8 @@ func (s *IMAP) prepareCyrus(t testing.TB, server string) error {
 		return err
 	}
 	for name, text := range map[string]string{
-		"imapd.conf": fmt.Sprintf(cyrusConfig, dir, s.as.name, s.as.group), "cyrus.conf": fmt.Sprintf(cyrusServices, dir, s.Port),
+		"imapd.conf": fmt.Sprintf(cyrusConfig, dir, s.as.name, s.as.group),
+		"cyrus.conf": fmt.Sprintf(cyrusServices, dir, s.Port),
 	} {
 		if err := s.writeFile(filepath.Join(dir, name), []byte(text)); err != nil {
 			return err

@@ -178,7 +178,10 @@ func (s *DNS) answer(q dnsmessage.Message) *dnsmessage.Message {
 	name := strings.ToLower(asked.Name.String())
 	s.asked[name]++
 	m := &dnsmessage.Message{
-		Header:    dnsmessage.Header{ID: q.ID, Response: true, Authoritative: true, RecursionAvailable: true, RecursionDesired: q.RecursionDesired},
+		Header: dnsmessage.Header{
+			ID: q.ID, Response: true, Authoritative: true,
+			RecursionAvailable: true, RecursionDesired: q.RecursionDesired,
+		},
 		Questions: q.Questions,
 	}
 	text, known := s.records[name]
@@ -191,8 +194,10 @@ func (s *DNS) answer(q dnsmessage.Message) *dnsmessage.Message {
 		m.RCode = dnsmessage.RCodeNameError
 	case asked.Type == dnsmessage.TypeTXT:
 		m.Answers = []dnsmessage.Resource{{
-			Header: dnsmessage.ResourceHeader{Name: asked.Name, Type: dnsmessage.TypeTXT, Class: dnsmessage.ClassINET, TTL: 60},
-			Body:   &dnsmessage.TXTResource{TXT: inStrings(text)},
+			Header: dnsmessage.ResourceHeader{
+				Name: asked.Name, Type: dnsmessage.TypeTXT, Class: dnsmessage.ClassINET, TTL: 60,
+			},
+			Body: &dnsmessage.TXTResource{TXT: inStrings(text)},
 		}}
 	}
 	return m

@@ -28,7 +28,9 @@ func (s *DNS) SetMX(t testing.TB, name, host string, preference uint16) {
 // SetSRV gives a name, such as _imaps._tcp.firm.example, an SRV record.
 func (s *DNS) SetSRV(t testing.TB, name, target string, port, priority, weight uint16) {
 	t.Helper()
-	s.add(t, name, dnsmessage.TypeSRV, &dnsmessage.SRVResource{Priority: priority, Weight: weight, Port: port, Target: dnsName(t, target)})
+	s.add(t, name, dnsmessage.TypeSRV, &dnsmessage.SRVResource{
+		Priority: priority, Weight: weight, Port: port, Target: dnsName(t, target),
+	})
 }
 
 func (s *DNS) add(t testing.TB, name string, kind dnsmessage.Type, body dnsmessage.ResourceBody) {

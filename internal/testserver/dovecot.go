@@ -70,7 +70,8 @@ func startDovecot(t testing.TB, s *IMAP) *IMAP {
 	if err := s.prepare(t, version); err != nil {
 		t.Fatalf("prepare a Dovecot: %v", err)
 	}
-	p, err := startProcess(filepath.Join(s.dir, "dovecot.log"), as, binary, "-F", "-c", filepath.Join(s.dir, "dovecot.conf"))
+	config := filepath.Join(s.dir, "dovecot.conf")
+	p, err := startProcess(filepath.Join(s.dir, "dovecot.log"), as, binary, "-F", "-c", config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,8 @@ func findDovecot(t testing.TB) (binary, version string) {
 
 // findBinary looks where servers are installed too, which is not on every user's PATH.
 func findBinary(name string) string {
-	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin") {
+	dirs := append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin")
+	for _, dir := range dirs {
 		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 			return path
 		}
@@ -137,7 +139,8 @@ func (s *IMAP) prepare(t testing.TB, version string) error {
 		return err
 	}
 	for name, data := range map[string][]byte{
-		"cert.pem": certPEM, "key.pem": keyPEM, "dovecot.conf": config, "dovecot.log": nil, "oauth2.conf": s.provider.introspection(),
+		"cert.pem": certPEM, "key.pem": keyPEM, "dovecot.conf": config, "dovecot.log": nil,
+		"oauth2.conf": s.provider.introspection(),
 	} {
 		if err := s.writeFile(filepath.Join(dir, name), data); err != nil {
 			return err
@@ -154,7 +157,8 @@ func (s *IMAP) config(version string) ([]byte, error) {
 	}
 	var text strings.Builder
 	err = tmpl.Execute(&text, map[string]any{
-		"Dir": s.dir, "User": s.as.name, "Group": s.as.group, "UID": s.as.uid, "GID": s.as.gid, "Port": s.Port, "TLSPort": s.TLSPort, "AuthPort": s.AuthPort,
+		"Dir": s.dir, "User": s.as.name, "Group": s.as.group, "UID": s.as.uid, "GID": s.as.gid,
+		"Port": s.Port, "TLSPort": s.TLSPort, "AuthPort": s.AuthPort,
 		"Bearer": s.bearer, "Offers": s.offers,
 	})
 	return []byte(text.String()), err

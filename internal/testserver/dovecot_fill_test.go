@@ -30,8 +30,10 @@ func TestDovecotFill(t *testing.T) {
 		if err != nil || len(fetched) != 1 {
 			t.Fatalf("fetch UID %d = %d messages, %v; want one", i+1, len(fetched), err)
 		}
-		if got := fetched[0]; string(got.FindBodySection(body)) != string(msg) || got.RFC822Size != int64(len(msg)) {
-			t.Errorf("UID %d is %q of %d octets; want %q of %d", i+1, got.FindBodySection(body), got.RFC822Size, msg, len(msg))
+		got := fetched[0]
+		data := got.FindBodySection(body)
+		if string(data) != string(msg) || got.RFC822Size != int64(len(msg)) {
+			t.Errorf("UID %d is %q of %d octets; want %q of %d", i+1, data, got.RFC822Size, msg, len(msg))
 		}
 	}
 }

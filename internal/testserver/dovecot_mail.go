@@ -45,7 +45,9 @@ func (s *IMAP) Append(t testing.TB, user, folder string, msgs ...[]byte) []uint3
 func createMissing(c *imapclient.Client, folder string) error {
 	err := c.Create(folder, nil).Wait()
 	var no *imap.Error
-	if errors.As(err, &no) && (no.Code == imap.ResponseCodeAlreadyExists || strings.Contains(no.Text, "already exists")) { // Cyrus has no code
+	// Cyrus has no code.
+	if errors.As(err, &no) &&
+		(no.Code == imap.ResponseCodeAlreadyExists || strings.Contains(no.Text, "already exists")) {
 		return nil
 	}
 	return err

@@ -95,7 +95,8 @@ func TestDovecotMessages(t *testing.T) {
 		t.Fatalf("Select = %+v, %v; want 999 messages left", selected, err)
 	}
 	body := &imap.FetchItemBodySection{Peek: true}
-	fetched, err := c.Fetch(imap.UIDSetNum(2), &imap.FetchOptions{BodySection: []*imap.FetchItemBodySection{body}}).Collect()
+	opts := &imap.FetchOptions{BodySection: []*imap.FetchItemBodySection{body}}
+	fetched, err := c.Fetch(imap.UIDSetNum(2), opts).Collect()
 	if err != nil || len(fetched) != 1 {
 		t.Fatalf("fetch UID 2 = %d messages, %v; want one", len(fetched), err)
 	}
@@ -114,7 +115,8 @@ func TestDovecotUIDValidity(t *testing.T) {
 	seen := map[uint32]bool{}
 	for i := range 5 {
 		s.CreateFolder(t, "ann", "Again")
-		if uids := s.Append(t, "ann", "Again", Mail("a@x.example", "b@x.example", "s", "b")); !slices.Equal(uids, []uint32{1}) {
+		uids := s.Append(t, "ann", "Again", Mail("a@x.example", "b@x.example", "s", "b"))
+		if !slices.Equal(uids, []uint32{1}) {
 			t.Fatalf("UIDs of a new folder = %v; want [1]", uids)
 		}
 		status, err := c.Status("Again", &imap.StatusOptions{UIDValidity: true}).Wait()

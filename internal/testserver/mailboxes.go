@@ -56,7 +56,8 @@ func mailboxes(t testing.TB, values []string, reader *exec.Cmd) [][]Mailbox {
 	var paths strings.Builder
 	for i, v := range values {
 		path := filepath.Join(dir, fmt.Sprint(i))
-		if err := os.WriteFile(path, []byte("From: a@b.example\r\nTo: "+v+"\r\nSubject: x\r\n\r\nx\r\n"), 0o600); err != nil {
+		text := "From: a@b.example\r\nTo: " + v + "\r\nSubject: x\r\n\r\nx\r\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		paths.WriteString(path + "\n")
@@ -71,7 +72,8 @@ func mailboxes(t testing.TB, values []string, reader *exec.Cmd) [][]Mailbox {
 		Defects []string
 	}
 	if err := json.Unmarshal(stdout.Bytes(), &read); err != nil || len(read) != len(values) {
-		t.Fatalf("%s has read %d of %d address fields: %v\n%s%s", reader.Path, len(read), len(values), err, stdout.Bytes(), stderr.Bytes())
+		t.Fatalf("%s has read %d of %d address fields: %v\n%s%s",
+			reader.Path, len(read), len(values), err, stdout.Bytes(), stderr.Bytes())
 	}
 	out := make([][]Mailbox, len(values))
 	for i, one := range read {

@@ -40,7 +40,8 @@ func mariaDB(t testing.TB, name string, options func(dir string) ([]string, erro
 	server, installer := findBinary("mariadbd"), findBinary("mariadb-install-db")
 	// The installer needs my_print_defaults.
 	if server == "" || installer == "" || findBinary("my_print_defaults") == "" {
-		missing(t, "MariaDB is not installed: apt-get install mariadb-server-core mariadb-client-core, or run scripts/test")
+		missing(t, "MariaDB is not installed: apt-get install mariadb-server-core mariadb-client-core, "+
+			"or run scripts/test")
 	}
 	return shared(t, name, func(dir string) (*SQL, error) {
 		more, err := options(dir)
@@ -48,7 +49,10 @@ func mariaDB(t testing.TB, name string, options func(dir string) ([]string, erro
 			return nil, err
 		}
 		return newSQL(dir,
-			[]string{installer, "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=8M"},
+			[]string{
+				installer, "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db",
+				"--innodb-log-file-size=8M",
+			},
 			append([]string{server, "--no-defaults", "--innodb-log-file-size=8M"}, more...))
 	})
 }

@@ -21,7 +21,8 @@ func MySQL(t testing.TB) *SQL {
 		mysqld = mysqlFromPath()
 	}
 	if mysqld == nil {
-		t.Skip("MySQL is not installed: as root, run scripts/test, or set POSTRIDER_MYSQL_ROOT to a folder that holds one")
+		t.Skip("MySQL is not installed: as root, run scripts/test, " +
+			"or set POSTRIDER_MYSQL_ROOT to a folder that holds one")
 	}
 	mysqld = append(mysqld, "--innodb-redo-log-capacity=8M", "--mysqlx=OFF")
 	return shared(t, "mysql", func(dir string) (*SQL, error) {
@@ -46,7 +47,8 @@ func mysqlFromRoot() []string {
 	share := filepath.Join(root, "usr/share/mysql")
 	return []string{
 		loaders[0], "--library-path", strings.Join(libraries, ":"), mysqld, "--no-defaults",
-		"--basedir=" + filepath.Join(root, "usr"), "--lc-messages-dir=" + share, "--character-sets-dir=" + filepath.Join(share, "charsets"),
+		"--basedir=" + filepath.Join(root, "usr"),
+		"--lc-messages-dir=" + share, "--character-sets-dir=" + filepath.Join(share, "charsets"),
 	}
 }
 

@@ -40,7 +40,9 @@ func NewOIDC(t testing.TB, users ...string) *OIDC {
 	}
 	people := map[string]map[string]any{}
 	for _, user := range users {
-		people[user] = map[string]any{"ID": user, "Username": user, "Password": "sesame", "Email": user, "EmailVerified": true}
+		people[user] = map[string]any{
+			"ID": user, "Username": user, "Password": "sesame", "Email": user, "EmailVerified": true,
+		}
 	}
 	people["sid1"] = map[string]any{"ID": "sid1", "Username": "sid1", "Email": users[0]}
 	text, err := json.Marshal(people)
@@ -67,7 +69,8 @@ func (o *OIDC) introspection() []byte {
 	if o == nil {
 		return nil
 	}
-	return fmt.Appendf(nil, "introspection_mode = post\nintrospection_url = http://imap:secret@127.0.0.1:%d/oauth/introspect\n"+
+	return fmt.Appendf(nil, "introspection_mode = post\n"+
+		"introspection_url = http://imap:secret@127.0.0.1:%d/oauth/introspect\n"+
 		"username_attribute = email\nactive_attribute = active\nactive_value = true\n", o.port)
 }
 
@@ -92,8 +95,10 @@ func (o *OIDC) Enter(user, code string, allow bool) {
 	if allow {
 		action = "allowed"
 	}
-	o.page(b.PostForm(o.Issuer+"device/login", url.Values{"user_code": {code}, "username": {user}, "password": {"sesame"}}))
-	if said := o.page(b.PostForm(o.Issuer+"device/confirm", url.Values{"action": {action}})); !strings.Contains(said, action) {
+	login := url.Values{"user_code": {code}, "username": {user}, "password": {"sesame"}}
+	o.page(b.PostForm(o.Issuer+"device/login", login))
+	said := o.page(b.PostForm(o.Issuer+"device/confirm", url.Values{"action": {action}}))
+	if !strings.Contains(said, action) {
 		o.t.Fatalf("the provider does not take the code %s of %s: %s", code, user, said)
 	}
 }
@@ -106,7 +111,8 @@ func (o *OIDC) Visit(user, page string) string {
 	form, err := b.Get(page)
 	o.page(form, err)
 	id := form.Request.URL.Query().Get("authRequestID")
-	resp, err := b.PostForm(o.Issuer+"login/username", url.Values{"id": {id}, "username": {user}, "password": {"sesame"}})
+	login := url.Values{"id": {id}, "username": {user}, "password": {"sesame"}}
+	resp, err := b.PostForm(o.Issuer+"login/username", login)
 	said := o.page(resp, err)
 	end := resp.Header.Get("Location")
 	if end == "" {

@@ -95,7 +95,8 @@ func (p *portBlocks) ownBlock() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("no block of ports is left from %d to %d; this process owns %d", firstBlock, lastBlock+blockSize-1, len(p.guards))
+	return fmt.Errorf("no block of ports is left from %d to %d; this process owns %d",
+		firstBlock, lastBlock+blockSize-1, len(p.guards))
 }
 
 func freePorts(n int) ([]int, error) { return ports.free(n) }

@@ -232,7 +232,9 @@ func (s *SMTP) config(name string, opts PostfixOptions) (string, error) {
 		return "", err
 	}
 	var text strings.Builder
-	err = tmpl.Execute(&text, map[string]any{"Dir": s.dir, "Port": s.Port, "AuthPort": opts.AuthPort, "Next": opts.Next})
+	err = tmpl.Execute(&text, map[string]any{
+		"Dir": s.dir, "Port": s.Port, "AuthPort": opts.AuthPort, "Next": opts.Next,
+	})
 	if name != "main.cf" {
 		return text.String() + strings.Join(opts.Services, "\n") + "\n", err
 	}
@@ -264,7 +266,8 @@ func makeQueue(dir string) error {
 		return fmt.Errorf("find the user to run Postfix as: %w", err)
 	}
 	for _, sub := range []string{
-		"data", "queue/active", "queue/bounce", "queue/corrupt", "queue/defer", "queue/deferred", "queue/flush", "queue/hold",
+		"data",
+		"queue/active", "queue/bounce", "queue/corrupt", "queue/defer", "queue/deferred", "queue/flush", "queue/hold",
 		"queue/incoming", "queue/private", "queue/public", "queue/saved", "queue/trace", "queue/maildrop",
 	} {
 		path := filepath.Join(dir, sub)

@@ -67,7 +67,8 @@ func submit(t *testing.T, s *testserver.SMTP, user string) {
 			if err != nil {
 				return err
 			}
-			if _, err := w.Write(testserver.Mail("ann@firm.example", "someone@elsewhere.example", "hello", "The body.")); err != nil {
+			letter := testserver.Mail("ann@firm.example", "someone@elsewhere.example", "hello", "The body.")
+			if _, err := w.Write(letter); err != nil {
 				return err
 			}
 			return w.Close()

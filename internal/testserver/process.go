@@ -78,7 +78,8 @@ func (p *process) waitListening(port int) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("start %s: not listening on port %d after %v; its last words:\n%s", p.cmd.Path, port, startTimeout, p.lastWords())
+			return fmt.Errorf("start %s: not listening on port %d after %v; its last words:\n%s",
+				p.cmd.Path, port, startTimeout, p.lastWords())
 		}
 	}
 }

@@ -28,9 +28,12 @@ func RabbitMQ(t testing.TB) *Broker {
 		return []string{
 			env, "HOME=" + dir, "ERL_EPMD_PORT=" + fmt.Sprint(ports[0]), "ERL_EPMD_ADDRESS=" + loopback,
 			"RABBITMQ_NODENAME=" + fmt.Sprintf("test%d@localhost", port),
-			"RABBITMQ_NODE_IP_ADDRESS=" + loopback, "RABBITMQ_NODE_PORT=" + fmt.Sprint(port), "RABBITMQ_DIST_PORT=" + fmt.Sprint(ports[1]),
-			"RABBITMQ_BASE=" + dir, "RABBITMQ_MNESIA_BASE=" + at("mnesia"), "RABBITMQ_LOG_BASE=" + at("logs"), "RABBITMQ_LOGS=-",
-			"RABBITMQ_CONFIG_FILE=" + at("rabbitmq"), "RABBITMQ_ADVANCED_CONFIG_FILE=" + at("advanced"), "RABBITMQ_CONF_ENV_FILE=" + at("env"),
+			"RABBITMQ_NODE_IP_ADDRESS=" + loopback,
+			"RABBITMQ_NODE_PORT=" + fmt.Sprint(port), "RABBITMQ_DIST_PORT=" + fmt.Sprint(ports[1]),
+			"RABBITMQ_BASE=" + dir, "RABBITMQ_MNESIA_BASE=" + at("mnesia"),
+			"RABBITMQ_LOG_BASE=" + at("logs"), "RABBITMQ_LOGS=-",
+			"RABBITMQ_CONFIG_FILE=" + at("rabbitmq"), "RABBITMQ_ADVANCED_CONFIG_FILE=" + at("advanced"),
+			"RABBITMQ_CONF_ENV_FILE=" + at("env"),
 			"RABBITMQ_ENABLED_PLUGINS_FILE=" + at("plugins"), "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 1:1 +sbwt none",
 			rabbitScript,
 		}
@@ -40,7 +43,8 @@ func RabbitMQ(t testing.TB) *Broker {
 // startMapper starts the port mapper of Erlang, which a node would start for good.
 func startMapper(t testing.TB, binary string, port int) {
 	t.Helper()
-	proc, err := startProcess(filepath.Join(t.TempDir(), "log"), nil, binary, "-port", fmt.Sprint(port), "-address", loopback)
+	log := filepath.Join(t.TempDir(), "log")
+	proc, err := startProcess(log, nil, binary, "-port", fmt.Sprint(port), "-address", loopback)
 	if err != nil {
 		t.Fatal(err)
 	}

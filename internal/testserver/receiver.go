@@ -39,7 +39,8 @@ func StartReceiver(t testing.TB, dns *DNS, next int) *Receiver {
 	t.Helper()
 	for _, program := range []string{"rspamd", "opendkim", "opendmarc"} {
 		if findBinary(program) == "" {
-			t.Skipf("%s is not installed: as root, run scripts/test, or apt-get install rspamd opendkim opendmarc", program)
+			t.Skipf("%s is not installed: as root, run scripts/test, "+
+				"or apt-get install rspamd opendkim opendmarc", program)
 		}
 	}
 	if os.Getuid() != 0 {
@@ -51,20 +52,24 @@ func StartReceiver(t testing.TB, dns *DNS, next int) *Receiver {
 	}
 	rspamd, opendkim, opendmarc := ports[0], ports[1], ports[2]
 	r := &Receiver{}
-	starting := []*process{startRspamd(t, dns, rspamd), startOpenDKIM(t, dns, opendkim), startOpenDMARC(t, dns, opendmarc)}
+	starting := []*process{
+		startRspamd(t, dns, rspamd), startOpenDKIM(t, dns, opendkim), startOpenDMARC(t, dns, opendmarc),
+	}
 	filtered := func(port int, milters ...int) string {
 		var list []string
 		for _, m := range milters {
 			list = append(list, "inet:"+address(m))
 		}
-		return fmt.Sprintf("%s inet n - n - - smtpd -o smtpd_upstream_proxy_protocol=haproxy -o smtpd_milters=%s", address(port), strings.Join(list, ","))
+		return fmt.Sprintf("%s inet n - n - - smtpd -o smtpd_upstream_proxy_protocol=haproxy -o smtpd_milters=%s",
+			address(port), strings.Join(list, ","))
 	}
 	Postfix(t, PostfixOptions{
 		Next:     next,
 		Services: []string{filtered(ports[3], rspamd), filtered(ports[4], opendkim, opendmarc)},
 		Settings: []string{
 			"myhostname = mx.receiver.example", "relay_domains = receiver.example", "relay_recipient_maps =",
-			"smtpd_relay_restrictions = permit_auth_destination, reject", "smtpd_tls_security_level = none", "smtpd_sasl_auth_enable = no",
+			"smtpd_relay_restrictions = permit_auth_destination, reject",
+			"smtpd_tls_security_level = none", "smtpd_sasl_auth_enable = no",
 			"in_flow_delay = 0", "smtp_line_length_limit = 0", "message_drop_headers =",
 		},
 	})
@@ -115,7 +120,8 @@ func startOpenDKIM(t testing.TB, dns *DNS, port int) *process {
 	dir := receiverDir(t, "opendkim")
 	host, dnsPort, _ := net.SplitHostPort(dns.Address)
 	receiverConfig(t, dir, "unbound.conf", map[string]any{"Address": host + "@" + dnsPort})
-	return startFilter(t, dir, nil, findBinary("opendkim"), "-f", "-x", receiverConfig(t, dir, "opendkim.conf", map[string]any{"Dir": dir, "Port": port}))
+	config := receiverConfig(t, dir, "opendkim.conf", map[string]any{"Dir": dir, "Port": port})
+	return startFilter(t, dir, nil, findBinary("opendkim"), "-f", "-x", config)
 }
 
 // startOpenDMARC starts it in a root directory of its own: the only way to point its resolver

@@ -166,7 +166,8 @@ func runInstaller(logFile string, argv []string) error {
 	}
 	<-installer.ended
 	if installer.err != nil {
-		return fmt.Errorf("make a data directory with %s: %w; its last words:\n%s", argv[0], installer.err, installer.lastWords())
+		return fmt.Errorf("make a data directory with %s: %w; its last words:\n%s",
+			argv[0], installer.err, installer.lastWords())
 	}
 	return nil
 }
@@ -225,7 +226,8 @@ func shared[S killer](t testing.TB, name string, start func(dir string) (S, erro
 	sharedServers.Lock()
 	defer sharedServers.Unlock()
 	if !sharedServers.underMain {
-		t.Fatalf("start %s: the package needs `func TestMain(m *testing.M) { testserver.Main(m) }`, or nothing would stop it", name)
+		t.Fatalf("start %s: the package needs `func TestMain(m *testing.M) { testserver.Main(m) }`, "+
+			"or nothing would stop it", name)
 	}
 	if s := sharedServers.servers[name]; s != nil {
 		return s.(S)

@@ -34,7 +34,8 @@ func TestSQL(t *testing.T) {
 			}
 			defer func() { _ = db.Close() }()
 			var version, durable string
-			if err := db.QueryRow("SELECT VERSION(), @@innodb_flush_log_at_trx_commit").Scan(&version, &durable); err != nil {
+			row := db.QueryRow("SELECT VERSION(), @@innodb_flush_log_at_trx_commit")
+			if err := row.Scan(&version, &durable); err != nil {
 				t.Fatal(err)
 			}
 			if !server.isIts(version) || durable != "1" {

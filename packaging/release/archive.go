@@ -63,7 +63,10 @@ func tarDir(out io.Writer, dir string, at time.Time) error {
 	}
 	w := tar.NewWriter(compressed)
 	err = eachFile(dir, func(name string, info fs.FileInfo, open func() (fs.File, error)) error {
-		h := &tar.Header{Name: name, Typeflag: tar.TypeReg, Size: info.Size(), ModTime: at, Mode: int64(plainMode(info)), Uname: "root", Gname: "root"}
+		h := &tar.Header{
+			Name: name, Typeflag: tar.TypeReg, Size: info.Size(), ModTime: at,
+			Mode: int64(plainMode(info)), Uname: "root", Gname: "root",
+		}
 		if info.IsDir() {
 			h.Name, h.Typeflag, h.Size = name+"/", tar.TypeDir, 0
 		}

@@ -63,7 +63,8 @@ func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath
 func manualPage(c *cobra.Command, version string, at time.Time) []byte {
 	var b bytes.Buffer
 	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&b, format+"\n", args...) }
-	line(`.TH "%s" "1" "%s" "postrider %s" "postrider"`, strings.ToUpper(pageName(c)), at.Format(time.DateOnly), roff(version))
+	title, day := strings.ToUpper(pageName(c)), at.Format(time.DateOnly)
+	line(`.TH "%s" "1" "%s" "postrider %s" "postrider"`, title, day, roff(version))
 	line(".nh\n.ad l\n.SH NAME\n%s \\- %s", roff(pageName(c)), roff(c.Short))
 	line(".SH SYNOPSIS\n.B %s", roff(c.UseLine()))
 	line(".SH DESCRIPTION")

@@ -45,8 +45,8 @@ func TestManual(t *testing.T) {
 func TestManualPage(t *testing.T) {
 	c := &cobra.Command{
 		Use: "demo [--as NAME]", Short: `Back\slash`, Run: func(*cobra.Command, []string) {},
-		Long: ".dot begins `this` paragraph\n'quote, the next line\n\nExamples:\n  demo --as x\n  demo\n\nA list:\n  one  1\n  two  2\n\n" +
-			"  demo --as y\n\n\tdemo --as z",
+		Long: ".dot begins `this` paragraph\n'quote, the next line\n\nExamples:\n  demo --as x\n  demo\n\n" +
+			"A list:\n  one  1\n  two  2\n\n  demo --as y\n\n\tdemo --as z",
 	}
 	c.Flags().StringP("as", "a", "", "the `NAME` that is shown")
 	c.Flags().Int("times", 3, "so many `N`")

@@ -26,7 +26,8 @@ func makeTree(t *testing.T, fileMode os.FileMode, year int) string {
 	if err := os.MkdirAll(filepath.Join(dir, "docs"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, mode := range map[string]os.FileMode{"postrider": 0o700, "README.md": fileMode, "docs/modes.md": fileMode} {
+	modes := map[string]os.FileMode{"postrider": 0o700, "README.md": fileMode, "docs/modes.md": fileMode}
+	for name, mode := range modes {
 		path := filepath.Join(dir, name)
 		at := someDay.AddDate(year, 0, 0)
 		if err := errors.Join(os.WriteFile(path, []byte(name), mode), os.Chtimes(path, at, at)); err != nil {
@@ -38,7 +39,10 @@ func makeTree(t *testing.T, fileMode os.FileMode, year int) string {
 
 // TestArchive: files of other times and modes give the same octets, and the archive has them all.
 func TestArchive(t *testing.T) {
-	want := []string{"-rw-r--r-- postrider_1.2.3/README.md", "-rw-r--r-- postrider_1.2.3/docs/modes.md", "-rwxr-xr-x postrider_1.2.3/postrider"}
+	want := []string{
+		"-rw-r--r-- postrider_1.2.3/README.md", "-rw-r--r-- postrider_1.2.3/docs/modes.md",
+		"-rwxr-xr-x postrider_1.2.3/postrider",
+	}
 	for _, name := range []string{"a.tar.gz", "a.zip"} {
 		t.Run(name, func(t *testing.T) {
 			var octets [2][]byte
@@ -108,16 +112,20 @@ func unpack(t *testing.T, name string, octets []byte) []string {
 // TestDescribe: the list of components names Go and each module once, the one that replaces another
 // in its place, and the commit.
 func TestDescribe(t *testing.T) {
+	c := &debug.Module{Path: "example.org/c", Version: "v3.0.0+incompatible"}
 	info := &debug.BuildInfo{
 		GoVersion: "go1.26.8",
 		Deps: []*debug.Module{
 			{Path: "example.org/a", Version: "v1.0.0"},
-			{Path: "example.org/b", Version: "v2.0.0", Replace: &debug.Module{Path: "example.org/c", Version: "v3.0.0+incompatible"}},
+			{Path: "example.org/b", Version: "v2.0.0", Replace: c},
 		},
 		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}},
 	}
 	b := describe(info, "1.2.3", "00ff", someDay)
-	want := []string{"pkg:golang/std@1.26.8", "pkg:golang/example.org/a@v1.0.0", "pkg:golang/example.org/c@v3.0.0%2Bincompatible"}
+	want := []string{
+		"pkg:golang/std@1.26.8", "pkg:golang/example.org/a@v1.0.0",
+		"pkg:golang/example.org/c@v3.0.0%2Bincompatible",
+	}
 	if len(b.Dependencies) != 1 || !slices.Equal(b.Dependencies[0].On, want) {
 		t.Errorf("postrider depends on %v, want on %v", b.Dependencies, want)
 	}
@@ -125,8 +133,10 @@ func TestDescribe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const self = `{"timestamp":"2026-11-23T07:00:00Z","component":{"bom-ref":"pkg:generic/postrider@1.2.3","type":"application",` +
-		`"name":"postrider","version":"1.2.3","purl":"pkg:generic/postrider@1.2.3","hashes":[{"alg":"SHA-256","content":"00ff"}],` +
+	const self = `{"timestamp":"2026-11-23T07:00:00Z",` +
+		`"component":{"bom-ref":"pkg:generic/postrider@1.2.3","type":"application",` +
+		`"name":"postrider","version":"1.2.3","purl":"pkg:generic/postrider@1.2.3",` +
+		`"hashes":[{"alg":"SHA-256","content":"00ff"}],` +
 		`"licenses":[{"license":{"id":"MIT"}}],"properties":[{"name":"go:vcs.revision","value":"abc"}]}}`
 	if string(text) != self {
 		t.Errorf("postrider is described as\n%s\nwant\n%s", text, self)
@@ -143,7 +153,8 @@ func TestLicenses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "LICENSE.txt"), []byte("Do as you like\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := addLicenses(&b, "example.org/a v1", dir); err != nil || !strings.HasSuffix(b.String(), "\nexample.org/a v1, LICENSE.txt\n\nDo as you like\n") {
+	const want = "\nexample.org/a v1, LICENSE.txt\n\nDo as you like\n"
+	if err := addLicenses(&b, "example.org/a v1", dir); err != nil || !strings.HasSuffix(b.String(), want) {
 		t.Errorf("got %q, %v; want the name, the file and its text", &b, err)
 	}
 }

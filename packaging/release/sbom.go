@@ -79,7 +79,8 @@ func writeSBOM(binary, version, file string, at time.Time) error {
 
 // describe is the list for a binary with this SHA-256 sum.
 func describe(info *debug.BuildInfo, version, sum string, at time.Time) bom {
-	self := component{Type: "application", Name: "postrider", Version: version, PURL: "pkg:generic/postrider@" + version}
+	self := component{Type: "application", Name: "postrider", Version: version}
+	self.PURL = "pkg:generic/postrider@" + version
 	self.Ref = self.PURL
 	self.Hashes = []hash{{"SHA-256", sum}}
 	mit := license{}

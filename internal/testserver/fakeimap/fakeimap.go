@@ -171,7 +171,8 @@ func Script(steps ...Step) func(*Conn) {
 					return
 				}
 				if matched, err := regexp.MatchString(step.Expect, line); err != nil || !matched {
-					c.T.Errorf("connection %d, step %d: the client sent %q; want a match of %q (%v)", c.N, i+1, line, step.Expect, err)
+					c.T.Errorf("connection %d, step %d: the client sent %q; want a match of %q (%v)",
+						c.N, i+1, line, step.Expect, err)
 					return
 				}
 			}

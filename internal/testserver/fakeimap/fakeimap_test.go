@@ -16,7 +16,9 @@ var greeting = Step{Reply: "* OK [CAPABILITY IMAP4rev1] ready\r\n"}
 
 func TestScript(t *testing.T) {
 	s := Start(t,
-		Script(greeting, Step{Expect: `LOGIN "?ann"? "?x"?`, Reply: "{tag} OK [CAPABILITY IMAP4rev1] in\r\n"}, Step{Expect: "SELECT", Reply: "* 3 EX", Close: true}),
+		Script(greeting,
+			Step{Expect: `LOGIN "?ann"? "?x"?`, Reply: "{tag} OK [CAPABILITY IMAP4rev1] in\r\n"},
+			Step{Expect: "SELECT", Reply: "* 3 EX", Close: true}),
 		Script(greeting, Step{Expect: "LOGIN", Reply: "{tag} NO [AUTHENTICATIONFAILED] no\r\n"}, Step{Expect: "NOOP"}),
 	)
 	first, err := imapclient.DialInsecure(s.Addr(), nil)

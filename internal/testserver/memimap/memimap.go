@@ -58,7 +58,9 @@ func Start(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("start an IMAP server: %w", err)
 	}
 	s := &Server{ln: ln, users: map[string]*account{}}
-	caps := imap.CapSet{imap.CapIMAP4rev1: {}, imap.CapUIDPlus: {}, imap.CapNamespace: {}, imap.CapESearch: {}, imap.CapMove: {}}
+	caps := imap.CapSet{
+		imap.CapIMAP4rev1: {}, imap.CapUIDPlus: {}, imap.CapNamespace: {}, imap.CapESearch: {}, imap.CapMove: {},
+	}
 	for _, c := range opts.Without {
 		delete(caps, c)
 	}

@@ -42,7 +42,9 @@ func login(t *testing.T, s *Server) *imapclient.Client {
 
 func TestMessages(t *testing.T) {
 	s := start(t, Options{})
-	msgs := [][]byte{[]byte("Subject: one\r\n\r\n1\r\n"), []byte("Subject: two\r\n\r\n2\r\n"), []byte("Subject: three\r\n\r\n3\r\n")}
+	msgs := [][]byte{
+		[]byte("Subject: one\r\n\r\n1\r\n"), []byte("Subject: two\r\n\r\n2\r\n"), []byte("Subject: three\r\n\r\n3\r\n"),
+	}
 	uids, err := s.Append("ann", "INBOX", msgs...)
 	if err != nil || !slices.Equal(uids, []uint32{1, 2, 3}) {
 		t.Fatalf("Append = %v, %v; want UIDs 1 to 3", uids, err)
@@ -56,7 +58,8 @@ func TestMessages(t *testing.T) {
 		t.Fatalf("Select = %+v, %v; want one message and UIDNEXT 4", selected, err)
 	}
 	body := &imap.FetchItemBodySection{Peek: true}
-	got, err := c.Fetch(imap.UIDSetNum(2), &imap.FetchOptions{UID: true, BodySection: []*imap.FetchItemBodySection{body}}).Collect()
+	opts := &imap.FetchOptions{UID: true, BodySection: []*imap.FetchItemBodySection{body}}
+	got, err := c.Fetch(imap.UIDSetNum(2), opts).Collect()
 	if err != nil || len(got) != 1 || string(got[0].FindBodySection(body)) != string(msgs[1]) {
 		t.Errorf("fetch UID 2 = %v, %v; want the second message", got, err)
 	}
@@ -128,7 +131,8 @@ func validity(t *testing.T, s *Server) uint32 {
 		t.Fatal(err)
 	}
 	if status.UIDValidity != selected.UIDValidity || status.UIDValidity != appended.UIDValidity {
-		t.Errorf("UIDVALIDITY is %d in STATUS, %d in SELECT, %d in APPENDUID", status.UIDValidity, selected.UIDValidity, appended.UIDValidity)
+		t.Errorf("UIDVALIDITY is %d in STATUS, %d in SELECT, %d in APPENDUID",
+			status.UIDValidity, selected.UIDValidity, appended.UIDValidity)
 	}
 	return selected.UIDValidity
 }

@@ -110,7 +110,9 @@ type ofDevice struct{ op.RefreshTokenRequest }
 func (ofDevice) GetClientID() string { return "device" }
 
 // CreateAccessAndRefreshTokens notes what it issues.
-func (s *store) CreateAccessAndRefreshTokens(ctx context.Context, req op.TokenRequest, current string) (string, string, time.Time, error) {
+func (s *store) CreateAccessAndRefreshTokens(
+	ctx context.Context, req op.TokenRequest, current string,
+) (string, string, time.Time, error) {
 	id, refresh, expires, err := s.Storage.CreateAccessAndRefreshTokens(ctx, req, current)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +121,9 @@ func (s *store) CreateAccessAndRefreshTokens(ctx context.Context, req op.TokenRe
 }
 
 // SetIntrospectionFromToken lets the IMAP server ask about the tokens of all applications.
-func (s *store) SetIntrospectionFromToken(ctx context.Context, out *oidc.IntrospectionResponse, token, subject, _ string) error {
+func (s *store) SetIntrospectionFromToken(
+	ctx context.Context, out *oidc.IntrospectionResponse, token, subject, _ string,
+) error {
 	if subject == "sid1" { // whose tokens are for no client
 		info := &oidc.UserInfo{}
 		info.Email = s.users.GetUserByID(subject).Email

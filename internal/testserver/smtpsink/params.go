@@ -23,12 +23,17 @@ func path(arg, keyword string) (address string, params []string, ok bool) {
 	return rest[:end], strings.Fields(rest[end+1:]), true
 }
 
+// extensionOf names the extension that has a parameter of MAIL.
+var extensionOf = map[string]string{
+	"SIZE": "SIZE", "BODY": "8BITMIME", "SMTPUTF8": "SMTPUTF8", "RET": "DSN", "ENVID": "DSN",
+}
+
 // checkParams refuses what was not offered. Its code is 0 when all is well.
 func (c *session) checkParams(from string, params []string) reply {
 	for _, param := range params {
 		name, value, _ := strings.Cut(param, "=")
 		name = strings.ToUpper(name)
-		extension := map[string]string{"SIZE": "SIZE", "BODY": "8BITMIME", "SMTPUTF8": "SMTPUTF8", "RET": "DSN", "ENVID": "DSN"}[name]
+		extension := extensionOf[name]
 		if extension == "" || !c.offers(extension) {
 			return reply{code: 555, text: "5.5.4 parameter not offered: " + name}
 		}

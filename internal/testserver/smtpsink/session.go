@@ -150,7 +150,8 @@ func (c *session) startTLS() error {
 		return c.answer("starttls", "", reply{code: 502, text: "5.5.1 STARTTLS not offered"})
 	}
 	ready := false
-	if err := c.answer("starttls", "", reply{code: 220, text: "2.0.0 go ahead", then: func() { ready = true }}); err != nil || !ready {
+	goAhead := reply{code: 220, text: "2.0.0 go ahead", then: func() { ready = true }}
+	if err := c.answer("starttls", "", goAhead); err != nil || !ready {
 		return err
 	}
 	c.use(tls.Server(c.conn, c.s.opts.TLS))

@@ -37,7 +37,10 @@ type Server struct {
 
 // Start listens on a free port of 127.0.0.1.
 func Start(opts Options) (*Server, error) {
-	s := &Server{opts: opts, closing: make(chan struct{}), changed: make(chan struct{}), conns: map[net.Conn]struct{}{}, events: map[string]int{}}
+	s := &Server{
+		opts: opts, closing: make(chan struct{}), changed: make(chan struct{}),
+		conns: map[net.Conn]struct{}{}, events: map[string]int{},
+	}
 	if opts.ImplicitTLS && opts.TLS == nil {
 		return nil, errors.New("start an SMTP sink: ImplicitTLS needs TLS")
 	}

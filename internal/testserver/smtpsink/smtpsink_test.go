@@ -81,6 +81,11 @@ func (c *client) talk(steps ...[2]string) {
 
 var hello = [][2]string{{"", "220"}, {"EHLO test", "250"}}
 
+// letter is what delivers a message.
+var letter = [][2]string{
+	{"MAIL FROM:<>", "250"}, {"RCPT TO:<a@x>", "250"}, {"DATA", "354"}, {"x\r\n.", "250"},
+}
+
 func TestConversation(t *testing.T) {
 	full := smtpsink.Options{Extensions: []string{"SIZE 1000", "8BITMIME", "SMTPUTF8", "PIPELINING"}}
 	tests := []struct {
@@ -88,21 +93,37 @@ func TestConversation(t *testing.T) {
 		opts  smtpsink.Options
 		steps [][2]string
 	}{
-		{"extensions", full, [][2]string{{"EHLO t", "250-smtpsink|250-SIZE 1000|250-8BITMIME|250-SMTPUTF8|250 PIPELINING"}}},
+		{"extensions", full, [][2]string{
+			{"EHLO t", "250-smtpsink|250-SIZE 1000|250-8BITMIME|250-SMTPUTF8|250 PIPELINING"},
+		}},
 		{"HELO offers none", full, [][2]string{{"HELO t", "250 smtpsink"}}},
 		{"MAIL before EHLO", full, [][2]string{{"MAIL FROM:<a@x>", "503"}}},
 		{"RCPT before MAIL", full, [][2]string{{"EHLO t", "250"}, {"RCPT TO:<a@x>", "503"}}},
 		{"DATA before MAIL", full, [][2]string{{"EHLO t", "250"}, {"DATA", "503"}}},
 		{"DATA without recipient", full, [][2]string{{"EHLO t", "250"}, {"MAIL FROM:<>", "250"}, {"DATA", "554"}}},
-		{"second MAIL", full, [][2]string{{"EHLO t", "250"}, {"MAIL FROM:<>", "250"}, {"MAIL FROM:<>", "503"}, {"RSET", "250"}, {"MAIL FROM:<>", "250"}}},
+		{"second MAIL", full, [][2]string{
+			{"EHLO t", "250"},
+			{"MAIL FROM:<>", "250"},
+			{"MAIL FROM:<>", "503"},
+			{"RSET", "250"},
+			{"MAIL FROM:<>", "250"},
+		}},
 		{"no brackets", full, [][2]string{{"EHLO t", "250"}, {"MAIL FROM:a@x", "501"}, {"MAIL TO:<a@x>", "501"}}},
 		{"null recipient", full, [][2]string{{"EHLO t", "250"}, {"MAIL FROM:<a@x>", "250"}, {"RCPT TO:<>", "501"}}},
-		{"all parameters", full, [][2]string{{"EHLO t", "250"}, {"MAIL FROM:<ä@x> SIZE=1000 BODY=8BITMIME SMTPUTF8", "250"}, {"RCPT TO:<ö@x>", "250"}}},
+		{"all parameters", full, [][2]string{
+			{"EHLO t", "250"}, {"MAIL FROM:<ä@x> SIZE=1000 BODY=8BITMIME SMTPUTF8", "250"}, {"RCPT TO:<ö@x>", "250"},
+		}},
 		{"declared size too large", full, [][2]string{{"EHLO t", "250"}, {"MAIL FROM:<a@x> SIZE=1001", "552"}}},
 		{"parameters not offered", smtpsink.Options{}, [][2]string{
-			{"EHLO t", "250"}, {"MAIL FROM:<a@x> SIZE=1", "555"}, {"MAIL FROM:<a@x> BODY=8BITMIME", "555"}, {"MAIL FROM:<a@x> SMTPUTF8", "555"}, {"MAIL FROM:<a@x>", "250"},
+			{"EHLO t", "250"},
+			{"MAIL FROM:<a@x> SIZE=1", "555"},
+			{"MAIL FROM:<a@x> BODY=8BITMIME", "555"},
+			{"MAIL FROM:<a@x> SMTPUTF8", "555"},
+			{"MAIL FROM:<a@x>", "250"},
 		}},
-		{"address needs SMTPUTF8", full, [][2]string{{"EHLO t", "250"}, {"MAIL FROM:<ä@x>", "553"}, {"MAIL FROM:<a@x>", "250"}, {"RCPT TO:<ö@x>", "553"}}},
+		{"address needs SMTPUTF8", full, [][2]string{
+			{"EHLO t", "250"}, {"MAIL FROM:<ä@x>", "553"}, {"MAIL FROM:<a@x>", "250"}, {"RCPT TO:<ö@x>", "553"},
+		}},
 		{"unknown command", full, [][2]string{{"WIZARD", "502"}, {"NOOP", "250"}, {"QUIT", "221"}, {"", "closed"}}},
 		{"STARTTLS not offered", full, [][2]string{{"EHLO t", "250"}, {"STARTTLS", "502"}}},
 		{"AUTH not offered", full, [][2]string{{"EHLO t", "250"}, {"AUTH PLAIN AGEAYg==", "503"}}},
@@ -120,21 +141,25 @@ func TestConversation(t *testing.T) {
 func TestMessageIsKeptExactly(t *testing.T) {
 	// The CR is the last octet that fits into the buffer.
 	brim := strings.Repeat("x", 64<<10-1) + "\r\n"
-	sent := "Subject: x\r\n\r\n..two dots\r\n..\r\n.\nbare\n.\nlf\rcr\n" + strings.Repeat("long", 50000) + "\r\n" + brim + "..end\r\n"
-	want := "Subject: x\r\n\r\n.two dots\r\n.\r\n\nbare\n.\nlf\rcr\n" + strings.Repeat("long", 50000) + "\r\n" + brim + ".end\r\n"
+	long := strings.Repeat("long", 50000) + "\r\n" + brim
+	sent := "Subject: x\r\n\r\n..two dots\r\n..\r\n.\nbare\n.\nlf\rcr\n" + long + "..end\r\n"
+	want := "Subject: x\r\n\r\n.two dots\r\n.\r\n\nbare\n.\nlf\rcr\n" + long + ".end\r\n"
 	for _, keep := range []bool{true, false} {
 		t.Run(fmt.Sprintf("KeepData=%v", keep), func(t *testing.T) {
 			s := start(t, smtpsink.Options{KeepData: keep, Extensions: []string{"8BITMIME"}})
 			c := dial(t, s)
 			c.talk(hello...)
-			c.talk([2]string{"MAIL FROM:<a@x> BODY=8BITMIME", "250"}, [2]string{"RCPT TO:<b@x>", "250"}, [2]string{"RCPT TO:<c@x>", "250"}, [2]string{"DATA", "354"})
+			c.talk([2]string{"MAIL FROM:<a@x> BODY=8BITMIME", "250"})
+			c.talk([2]string{"RCPT TO:<b@x>", "250"}, [2]string{"RCPT TO:<c@x>", "250"}, [2]string{"DATA", "354"})
 			c.send(sent + ".\r\n")
 			c.talk([2]string{"", "250"})
 			msg := s.Messages()[0]
-			if msg.From != "a@x" || strings.Join(msg.To, " ") != "b@x c@x" || strings.Join(msg.Params, " ") != "BODY=8BITMIME" || msg.Conn != 1 {
+			to, params := strings.Join(msg.To, " "), strings.Join(msg.Params, " ")
+			if msg.From != "a@x" || to != "b@x c@x" || params != "BODY=8BITMIME" || msg.Conn != 1 {
 				t.Errorf("envelope %+v", msg)
 			}
-			if string(msg.Header) != "Subject: x\r\n\r\n" || msg.Size != int64(len(want)) || msg.SHA256 != sha256.Sum256([]byte(want)) {
+			if string(msg.Header) != "Subject: x\r\n\r\n" || msg.Size != int64(len(want)) ||
+				msg.SHA256 != sha256.Sum256([]byte(want)) {
 				t.Errorf("header %q, size %d; want %d and the hash of what was sent", msg.Header, msg.Size, len(want))
 			}
 			if keep && string(msg.Data) != want {
@@ -166,7 +191,8 @@ func TestTooLarge(t *testing.T) {
 	s := start(t, smtpsink.Options{Extensions: []string{"SIZE 10"}})
 	c := dial(t, s)
 	c.talk(hello...)
-	c.talk([2]string{"MAIL FROM:<>", "250"}, [2]string{"RCPT TO:<b@x>", "250"}, [2]string{"DATA", "354"}, [2]string{"12345678901\r\n.", "552"})
+	c.talk([2]string{"MAIL FROM:<>", "250"}, [2]string{"RCPT TO:<b@x>", "250"})
+	c.talk([2]string{"DATA", "354"}, [2]string{"12345678901\r\n.", "552"})
 	if n := len(s.Messages()); n != 0 {
 		t.Errorf("%d messages; want none", n)
 	}
@@ -177,9 +203,12 @@ func TestTooLarge(t *testing.T) {
 
 func TestReply(t *testing.T) {
 	// each step's answer when nothing is changed
-	usual := []string{"connect 220", "ehlo 250", "mail 250", "rcpt 250", "data 354", "dot 250", "rset 250", "noop 250", "quit 221"}
+	usual := []string{
+		"connect 220", "ehlo 250", "mail 250", "rcpt 250", "data 354", "dot 250", "rset 250", "noop 250", "quit 221",
+	}
 	lines := map[string]string{
-		"connect": "", "ehlo": "EHLO t", "mail": "MAIL FROM:<a@x>", "rcpt": "RCPT TO:<b@x>", "data": "DATA", "dot": "text\r\n.", "rset": "RSET", "noop": "NOOP", "quit": "QUIT",
+		"connect": "", "ehlo": "EHLO t", "mail": "MAIL FROM:<a@x>", "rcpt": "RCPT TO:<b@x>",
+		"data": "DATA", "dot": "text\r\n.", "rset": "RSET", "noop": "NOOP", "quit": "QUIT",
 	}
 	tests := []struct {
 		stage    string
@@ -227,7 +256,8 @@ func TestReply(t *testing.T) {
 				c.talk([2]string{"NOOP", "closed"})
 			}
 			s.Close() // and with it the goroutine that wrote seen
-			if seen.Conn != 1 || seen.N != 1 || seen.Stage == "dot" && seen.Message.Size != 6 || seen.Stage == "rcpt" && seen.Arg != "b@x" {
+			if seen.Conn != 1 || seen.N != 1 ||
+				seen.Stage == "dot" && seen.Message.Size != 6 || seen.Stage == "rcpt" && seen.Arg != "b@x" {
 				t.Errorf("the event was %+v", seen)
 			}
 		})
@@ -243,7 +273,9 @@ func TestRefusedRecipientIsNotRecorded(t *testing.T) {
 	}})
 	c := dial(t, s)
 	c.talk(hello...)
-	c.talk([2]string{"MAIL FROM:<>", "250"}, [2]string{"RCPT TO:<a@x>", "250"}, [2]string{"RCPT TO:<b@x>", "550"}, [2]string{"RCPT TO:<c@x>", "250"}, [2]string{"DATA", "354"}, [2]string{"x\r\n.", "250"})
+	c.talk([2]string{"MAIL FROM:<>", "250"}, [2]string{"RCPT TO:<a@x>", "250"})
+	c.talk([2]string{"RCPT TO:<b@x>", "550"}, [2]string{"RCPT TO:<c@x>", "250"})
+	c.talk([2]string{"DATA", "354"}, [2]string{"x\r\n.", "250"})
 	if to := strings.Join(s.Messages()[0].To, " "); to != "a@x c@x" {
 		t.Errorf("recipients %q; want the two that were accepted", to)
 	}
@@ -284,10 +316,11 @@ func TestCounts(t *testing.T) {
 	if s.Connections() != 3 || s.MaxConcurrent() != 2 && s.MaxConcurrent() != 3 {
 		t.Errorf("Connections() = %d, MaxConcurrent() = %d; want 3 and 2", s.Connections(), s.MaxConcurrent())
 	}
-	second.talk([2]string{"MAIL FROM:<>", "250"}, [2]string{"RCPT TO:<a@x>", "250"}, [2]string{"DATA", "354"}, [2]string{"x\r\n.", "250"})
+	second.talk(letter...)
 	s.Reset()
 	if len(s.Messages()) != 0 || s.Connections() > 3 || s.Connections() != s.MaxConcurrent() {
-		t.Errorf("after Reset: %d messages, %d connections, at most %d; want none and those that are open", len(s.Messages()), s.Connections(), s.MaxConcurrent())
+		t.Errorf("after Reset: %d messages, %d connections, at most %d; want none and those that are open",
+			len(s.Messages()), s.Connections(), s.MaxConcurrent())
 	}
 }
 
@@ -298,7 +331,7 @@ func TestWait(t *testing.T) {
 	c := dial(t, s)
 	c.talk(hello...)
 	for range 2 {
-		c.talk([2]string{"MAIL FROM:<>", "250"}, [2]string{"RCPT TO:<a@x>", "250"}, [2]string{"DATA", "354"}, [2]string{"x\r\n.", "250"})
+		c.talk(letter...)
 	}
 	if err := <-done; err != nil {
 		t.Errorf("Wait for the 2 messages that came: %v", err)
