@@ -24,7 +24,8 @@ func TestAfterKilled(t *testing.T) {
 }
 
 func testAfterKilled(t *testing.T, kind, capabilities string) {
-	w := newWorldOf(t, kind, capabilities, "{forwarded: {move: Done}, skipped_no_match: delete, dead: {flag: $Undelivered}, create_folders: true}")
+	w := newWorldOf(t, kind, capabilities,
+		"{forwarded: {move: Done}, skipped_no_match: delete, dead: {flag: $Undelivered}, create_folders: true}")
 	w.startSink(func(e smtpsink.Event) smtpsink.Action {
 		switch {
 		case e.Stage == "rcpt" && e.Arg == "nobody@firm.example":

@@ -38,7 +38,8 @@ func newWorldOf(t *testing.T, kind, capabilities, after string) *world {
 	w.proxy = testserver.NewCutProxy(t, fmt.Sprintf("127.0.0.1:%d", w.imap.Port))
 	w.imapPort = w.proxy.Port
 	w.extra = "after: " + after
-	w.routes = "  - {name: kept, match: {subject: kept}, skip: true}\n  - {name: letters, match: {subject: /^letter/}, to: [intake@firm.example]}\n"
+	w.routes = "  - {name: kept, match: {subject: kept}, skip: true}\n" +
+		"  - {name: letters, match: {subject: /^letter/}, to: [intake@firm.example]}\n"
 	w.configure()
 	return w
 }
@@ -140,7 +141,8 @@ func TestDeleteAfter(t *testing.T) {
 	w.must(75, "check").has(t, "inbox set "+desk+" --allow-delete")
 	w.must(0, "run", "--dry-run").lacks(t, "deleted") // it is not allowed yet
 	w.must(0, "inbox", "set", desk, "--allow-delete")
-	w.must(0, "run", "--dry-run").times(t, 1, "; once each recipient has it, it would be deleted on the server, not before ")
+	const condition = "; once each recipient has it, it would be deleted on the server, not before "
+	w.must(0, "run", "--dry-run").times(t, 1, condition)
 	var would struct {
 		Would []struct {
 			Subject   string
@@ -149,7 +151,8 @@ func TestDeleteAfter(t *testing.T) {
 	}
 	err := json.Unmarshal([]byte(w.must(0, "run", "--dry-run", "--json").stdout), &would)
 	for _, m := range would.Would {
-		if letter := m.Subject == "letter 1"; letter != (m.DeletedAt != nil) || letter && time.Until(*m.DeletedAt) < 29*24*time.Hour {
+		letter := m.Subject == "letter 1"
+		if letter != (m.DeletedAt != nil) || letter && time.Until(*m.DeletedAt) < 29*24*time.Hour {
 			t.Errorf("%q would be deleted at %v; want the letter alone, in 30 days", m.Subject, m.DeletedAt)
 		}
 	}
@@ -169,7 +172,8 @@ func TestDeleteAfter(t *testing.T) {
 	var dry struct {
 		WouldDelete []struct{ At time.Time } `json:"would_delete"`
 	}
-	if err := json.Unmarshal([]byte(w.must(0, "run", "--dry-run", "--json").stdout), &dry); err != nil || len(dry.WouldDelete) != 1 || time.Until(dry.WouldDelete[0].At) < 29*24*time.Hour {
+	err = json.Unmarshal([]byte(w.must(0, "run", "--dry-run", "--json").stdout), &dry)
+	if err != nil || len(dry.WouldDelete) != 1 || time.Until(dry.WouldDelete[0].At) < 29*24*time.Hour {
 		t.Errorf("a dry run says %+v, %v; want one deletion in 30 days", dry, err)
 	}
 	w.pass(0)
@@ -214,7 +218,8 @@ func TestDryRunNamesWhatIsDeleted(t *testing.T) {
 	w.addInbox(desk, "--start", "all", "--allow-delete")
 	w.put(desk, "letter 1", "other")
 	out := w.must(0, "run", "--dry-run").stdout
-	if strings.Count(out, "deleted") != 1 || !regexp.MustCompile(`(?m) "other": .*; then it would be deleted on the server$`).MatchString(out) {
+	deleted := regexp.MustCompile(`(?m) "other": .*; then it would be deleted on the server$`)
+	if strings.Count(out, "deleted") != 1 || !deleted.MatchString(out) {
 		t.Errorf("run --dry-run prints\n%s\nwant that the other one is deleted, and it alone", out)
 	}
 	w.pass(0)
@@ -231,7 +236,9 @@ func TestUndecidedStays(t *testing.T) {
 	w.put(desk, "other")
 	w.imap.Append(t, desk, "INBOX", []byte("Subject: broken\r\nContent-Type: multipart/mixed\r\n\r\na letter\r\n"))
 	out := w.must(0, "run", "--dry-run").stdout
-	if strings.Count(out, "deleted") != 1 || !regexp.MustCompile(`(?m) "broken": would not be forwarded: no route matches; route "letters": body is undecided: .* between them$`).MatchString(out) {
+	undecided := regexp.MustCompile(`(?m) "broken": would not be forwarded: no route matches; ` +
+		`route "letters": body is undecided: .* between them$`)
+	if strings.Count(out, "deleted") != 1 || !undecided.MatchString(out) {
 		t.Errorf("run --dry-run prints\n%s\nwant that the other one is deleted, and it alone", out)
 	}
 	w.pass(0)
@@ -265,7 +272,8 @@ func TestTakenButUndecided(t *testing.T) {
 func TestMovesToAnotherInbox(t *testing.T) {
 	for dedupe, want := range map[string]struct{ code, moved int }{"inbox": {75, 1}, "all": {0, 2}} {
 		t.Run(dedupe, func(t *testing.T) {
-			w := newWorldOf(t, "sqlite", withMove, "{forwarded: {move: Done}, skipped_no_match: {move: Done}, create_folders: true}\ndedupe: "+dedupe)
+			w := newWorldOf(t, "sqlite", withMove,
+				"{forwarded: {move: Done}, skipped_no_match: {move: Done}, create_folders: true}\ndedupe: "+dedupe)
 			w.routes = "  - {name: letters, match: {subject: /^letter/}, to: [intake@firm.example]}\n" +
 				"  - {name: rest, match: {inbox: second@firm.example}, to: [rest@firm.example]}\n"
 			w.configure()
@@ -281,7 +289,8 @@ func TestMovesToAnotherInbox(t *testing.T) {
 			if n := len(w.in("Done")); n != want.moved {
 				t.Errorf("%d messages are in Done, want %d", n, want.moved)
 			}
-			if letters, rest := len(w.arrivedFor("intake@firm.example")), len(w.arrivedFor("rest@firm.example")); letters != 1 || rest != 1 {
+			letters, rest := len(w.arrivedFor("intake@firm.example")), len(w.arrivedFor("rest@firm.example"))
+			if letters != 1 || rest != 1 {
 				t.Errorf("%d letters and %d other messages were forwarded, want one of each", letters, rest)
 			}
 		})
@@ -317,7 +326,8 @@ func TestSharedFolder(t *testing.T) {
 // What the configuration does not say any more is not done any more.
 func TestAfterOfTwoRoutes(t *testing.T) {
 	w := newWorldOf(t, "sqlite", withMove, "{}")
-	w.routes = "  - {name: b, match: {subject: both}, to: [b@firm.example], continue: true, after: {delete_after: 30d}}\n" +
+	w.routes = "  - {name: b, match: {subject: both}, to: [b@firm.example], continue: true, " +
+		"after: {delete_after: 30d}}\n" +
 		"  - {name: a, match: {subject: letter}, to: [a@firm.example], after: {forwarded: delete}}\n"
 	w.configure()
 	w.addInbox(desk, "--start", "all", "--allow-delete")
@@ -353,7 +363,8 @@ func TestAfterInWatch(t *testing.T) {
 // TestServerCannot: a server with neither MOVE nor UIDPLUS keeps everything, check says why, and so
 // does the action.
 func TestServerCannot(t *testing.T) {
-	w := newWorldOf(t, "sqlite", withNeither, "{forwarded: {move: Done}, skipped_no_match: delete, create_folders: true}")
+	w := newWorldOf(t, "sqlite", withNeither,
+		"{forwarded: {move: Done}, skipped_no_match: delete, create_folders: true}")
 	w.addInbox(desk, "--start", "all", "--allow-delete")
 	w.must(75, "check").has(t, "neither MOVE", "no UIDPLUS")
 	w.put(desk, "letter 1", "other")

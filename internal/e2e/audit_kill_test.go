@@ -28,8 +28,10 @@ func TestAuditAfterKills(t *testing.T) {
 		allThere := func(r auditReport) (forwarded int) {
 			for _, f := range r.Inboxes[0].Folders {
 				forwarded += f.Counts["forwarded"]
-				if sum := f.Counts["forwarded"] + f.Counts["waiting"] + f.Counts["new"]; f.Messages != 100 || sum != 100 {
-					t.Fatalf("folder %s: %d messages, %v; want 100, all of them forwarded, waiting or new", f.Name, f.Messages, f.Counts)
+				sum := f.Counts["forwarded"] + f.Counts["waiting"] + f.Counts["new"]
+				if f.Messages != 100 || sum != 100 {
+					t.Fatalf("folder %s: %d messages, %v; want 100, all of them forwarded, waiting or new",
+						f.Name, f.Messages, f.Counts)
 				}
 			}
 			return forwarded
@@ -54,8 +56,9 @@ func TestAuditAfterKills(t *testing.T) {
 		w.imap.DeleteFolder(t, address, "Cases")
 		w.imap.CreateFolder(t, address, "Cases")
 		w.imap.Append(t, address, "Cases", backlog[100:]...)
-		if r := w.audit(75); !strings.Contains(r.Inboxes[0].Folders[0].Error, "UIDVALIDITY has changed") {
-			t.Errorf("after UIDVALIDITY has changed the audit found %+v, want an error that says so", r.Inboxes[0].Folders[0])
+		f := w.audit(75).Inboxes[0].Folders[0]
+		if !strings.Contains(f.Error, "UIDVALIDITY has changed") {
+			t.Errorf("after UIDVALIDITY has changed the audit found %+v, want an error that says so", f)
 		}
 		w.eventually(func() bool { // a run that was killed may hold the scan lease
 			return !strings.Contains(w.must(0, "run", "--json").stdout, `"busy"`)

@@ -63,9 +63,11 @@ func TestAuditFindsALateMessage(t *testing.T) {
 			t.Fatalf("the run reports %+v, want it not to look back so far", r.Totals)
 		}
 		f := w.audit(75).Inboxes[0].Folders[0]
-		if f.Messages != 1150 || f.Counts["forwarded"] != 1149 || len(f.Missing) != 1 || f.Missing[0].UID != 150 || f.Missing[0].Size == 0 ||
+		if f.Messages != 1150 || f.Counts["forwarded"] != 1149 ||
+			len(f.Missing) != 1 || f.Missing[0].UID != 150 || f.Missing[0].Size == 0 ||
 			time.Since(f.Missing[0].Received) > time.Hour {
-			t.Fatalf("the audit found %+v, want 1149 of 1150 forwarded and UID 150 missing, with its size and when it arrived", f)
+			t.Fatalf("the audit found %+v, "+
+				"want 1149 of 1150 forwarded and UID 150 missing, with its size and when it arrived", f)
 		}
 		if f = w.audit(0, "--repair").Inboxes[0].Folders[0]; f.Registered != 1 || len(f.Missing) != 0 {
 			t.Errorf("the repair found %+v, want one registered and none missing", f)

@@ -72,7 +72,8 @@ func (a authors) sign(t *testing.T, raw []byte, domain string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := dkim.Sign(&b, bytes.NewReader(raw), &dkim.SignOptions{
-		Domain: domain, Selector: "s", Signer: a.key, HeaderKeys: []string{"From", "From", "Subject", "Subject", "Date", "Message-ID"},
+		Domain: domain, Selector: "s", Signer: a.key,
+		HeaderKeys: []string{"From", "From", "Subject", "Subject", "Date", "Message-ID"},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -104,6 +105,11 @@ func TestAuto(t *testing.T) {
 		w.routes = "  - {name: all, match: {}, to: [intake@firm.example], mode: auto}\n"
 		w.configure()
 		w.addInbox("desk@firm.example", "--start", "all")
+		const (
+			unsigned   = "nothing lets a redirect pass: it has no DKIM signature of its domain"
+			passesBy   = "a redirect passes by the DKIM signature of "
+			unverified = "does not verify (body hash did not verify)"
+		)
 		tests := []struct{ domain, signature, mode, reason string }{
 			{"none.example", "none", "redirect", "auto: the DMARC policy of none.example is none"},
 			{"none.example", "good", "redirect", "is none"},
@@ -111,12 +117,12 @@ func TestAuto(t *testing.T) {
 			{"silent.example", "none", "redirect", "auto: silent.example has no DMARC policy"},
 			{"silent.example", "good", "redirect", "has no DMARC policy"},
 			{"silent.example", "broken", "redirect", "has no DMARC policy"},
-			{"quarantine.example", "none", "rewrite", "is quarantine, and nothing lets a redirect pass: it has no DKIM signature of its domain"},
-			{"quarantine.example", "good", "redirect", "is quarantine, and a redirect passes by the DKIM signature of quarantine.example"},
-			{"quarantine.example", "broken", "rewrite", "the DKIM signature of quarantine.example does not verify (body hash did not verify)"},
-			{"reject.example", "none", "rewrite", "is reject, and nothing lets a redirect pass: it has no DKIM signature of its domain"},
-			{"reject.example", "good", "redirect", "is reject, and a redirect passes by the DKIM signature of reject.example"},
-			{"reject.example", "broken", "rewrite", "does not verify (body hash did not verify); without its signature fields (1)"},
+			{"quarantine.example", "none", "rewrite", "is quarantine, and " + unsigned},
+			{"quarantine.example", "good", "redirect", "is quarantine, and " + passesBy + "quarantine.example"},
+			{"quarantine.example", "broken", "rewrite", "the DKIM signature of quarantine.example " + unverified},
+			{"reject.example", "none", "rewrite", "is reject, and " + unsigned},
+			{"reject.example", "good", "redirect", "is reject, and " + passesBy + "reject.example"},
+			{"reject.example", "broken", "rewrite", unverified + "; without its signature fields (1)"},
 			{"failing.example", "none", "rewrite", "the DMARC policy of failing.example is not known"},
 			{"failing.example", "good", "redirect", "is not known"},
 			{"failing.example", "broken", "rewrite", "is not known"},
@@ -131,24 +137,28 @@ func TestAuto(t *testing.T) {
 		for i, tt := range tests {
 			id := fmt.Sprint(i + 1)
 			what := tt.domain + " " + tt.signature
-			if got := w.shown("task", "show", "--json", id); got.Mode != tt.mode || !strings.Contains(got.Reason, tt.reason) {
-				t.Errorf("%s: task show says %+v, want %s, because %q", what, got, tt.mode, tt.reason)
+			shown := w.shown("task", "show", "--json", id)
+			if shown.Mode != tt.mode || !strings.Contains(shown.Reason, tt.reason) {
+				t.Errorf("%s: task show says %+v, want %s, because %q", what, shown, tt.mode, tt.reason)
 			}
-			if got := w.shown("route", "test", "--task", id, "--json"); got.Mode != tt.mode || !strings.Contains(got.Reason, tt.reason) {
-				t.Errorf("%s: route test says %+v, want %s, because %q", what, got, tt.mode, tt.reason)
+			tested := w.shown("route", "test", "--task", id, "--json")
+			if tested.Mode != tt.mode || !strings.Contains(tested.Reason, tt.reason) {
+				t.Errorf("%s: route test says %+v, want %s, because %q", what, tested, tt.mode, tt.reason)
 			}
 			copies := w.copies(what)
 			if len(copies) != 1 {
 				t.Fatalf("%s: %d copies arrived, want one", what, len(copies))
 			}
 			if got := w.must(0, "route", "test", "--task", id, "--show-message").stdout; got != string(copies[0].Data) {
-				t.Errorf("%s: route test shows\n%s\nand what arrived is\n%s\nwant no difference", what, got, copies[0].Data)
+				t.Errorf("%s: route test shows\n%s\nand what arrived is\n%s\nwant no difference",
+					what, got, copies[0].Data)
 			}
 			if tt.mode == "redirect" && tt.signature == "good" {
 				redirected = append(redirected, string(copies[0].Data))
 			}
 		}
-		if got := w.must(0, "task", "show", "10").stdout; !regexp.MustCompile(`(?m)^mode +rewrite\nbecause +auto: the DMARC policy of reject.example is reject`).MatchString(got) {
+		why := regexp.MustCompile(`(?m)^mode +rewrite\nbecause +auto: the DMARC policy of reject.example is reject`)
+		if got := w.must(0, "task", "show", "10").stdout; !why.MatchString(got) {
 			t.Errorf("task show prints\n%s\nwant the mode, and why", got)
 		}
 		for i, got := range testserver.VerifyDKIM(t, a.records, redirected...) {
@@ -173,7 +183,8 @@ func TestAutoWithoutDNS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = gone.Close() }()
-	for name, server := range map[string]net.Addr{"nothing listens": gone.LocalAddr(), "no answer": silent.LocalAddr()} {
+	servers := map[string]net.Addr{"nothing listens": gone.LocalAddr(), "no answer": silent.LocalAddr()}
+	for name, server := range servers {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "sqlite")
 			w.extra = "dns: {server: " + server.String() + "}"
@@ -189,10 +200,12 @@ func TestAutoWithoutDNS(t *testing.T) {
 			}
 			if server == silent.LocalAddr() {
 				if asked := domainsAsked(t, silent); asked == 0 || asked > n/2 {
-					t.Errorf("it asked for %d of %d domains, want no more after the first few without an answer", asked, n)
+					t.Errorf("it asked for %d of %d domains, want no more after the first few without an answer",
+						asked, n)
 				}
 			}
-			if got := w.shown("task", "show", "--json", "1"); got.Mode != "rewrite" || !strings.Contains(got.Reason, "is not known") {
+			got := w.shown("task", "show", "--json", "1")
+			if got.Mode != "rewrite" || !strings.Contains(got.Reason, "is not known") {
 				t.Errorf("task show says %+v, want rewrite, because there is no answer", got)
 			}
 		})
@@ -254,7 +267,8 @@ func TestAutoKilled(t *testing.T) {
 			if began.Mode != mode || !strings.Contains(began.Reason, "is "+policy) {
 				t.Errorf("killed, the task says %+v, want %s, because the policy is %s", began, mode, policy)
 			}
-			a.dns.Set("_dmarc."+policy+".example", "v=DMARC1; p="+map[string]string{"none": "reject", "reject": "none"}[policy])
+			other := map[string]string{"none": "reject", "reject": "none"}[policy]
+			a.dns.Set("_dmarc."+policy+".example", "v=DMARC1; p="+other)
 			w.pass(0)
 			wantSame(t, w.copies(policy+".example none"))
 			if got := w.shown("task", "show", "--json", "1"); got != began {
@@ -277,7 +291,8 @@ func TestMemoryOfAuto(t *testing.T) {
 	w.addInbox("desk@firm.example", "--start", "all")
 	body := strings.Repeat(strings.Repeat("x", 76)+"\r\n", 25<<20/78)
 	for i := range 3 {
-		w.imap.Append(t, "desk@firm.example", "INBOX", a.sign(t, testserver.Mail("alice@reject.example", "desk@firm.example", fmt.Sprint(i), body), "reject.example"))
+		letter := testserver.Mail("alice@reject.example", "desk@firm.example", fmt.Sprint(i), body)
+		w.imap.Append(t, "desk@firm.example", "INBOX", a.sign(t, letter, "reject.example"))
 	}
 	f := (&bench{T: t}).pass(w)
 	if n := len(w.sink.Messages()); n != 3 {
@@ -305,7 +320,8 @@ func TestAutoFile(t *testing.T) {
 	if got := w.shown("route", "test", w.path("good.eml"), "--json"); got.Mode != "redirect" {
 		t.Errorf("route test says %+v, want redirect", got)
 	}
-	if got := w.shown("route", "test", w.path("good.eml"), "--json", "--no-dns"); got.Mode != "rewrite" || !strings.Contains(got.Reason, "--no-dns") {
+	got := w.shown("route", "test", w.path("good.eml"), "--json", "--no-dns")
+	if got.Mode != "rewrite" || !strings.Contains(got.Reason, "--no-dns") {
 		t.Errorf("route test --no-dns says %+v, want rewrite, because there was no query", got)
 	}
 }

@@ -69,7 +69,8 @@ func (w *world) mayHaveArrived(messageID string) bool {
 	for _, one := range w.tasks() {
 		if one.MessageID == messageID {
 			trail := w.must(0, "task", "show", fmt.Sprint(one.ID), "--json").stdout
-			return strings.Contains(trail, ", which was sending to ") || strings.Contains(trail, "no usable reply to the final dot")
+			return strings.Contains(trail, ", which was sending to ") ||
+				strings.Contains(trail, "no usable reply to the final dot")
 		}
 	}
 	return false

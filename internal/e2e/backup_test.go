@@ -28,7 +28,8 @@ func TestRestoredBackup(t *testing.T) {
 		if uids := w.imap.Append(t, address, "INBOX", fresh...); uids[0] != 51 || uids[24] != 75 {
 			t.Fatalf("the server gave out the UIDs %v, want 51 to 75", uids)
 		}
-		if f := w.audit(75).Inboxes[0].Folders[0]; !strings.Contains(f.Error, "now has a different message than the registered one") {
+		f := w.audit(75).Inboxes[0].Folders[0]
+		if !strings.Contains(f.Error, "now has a different message than the registered one") {
 			t.Errorf("the audit reports %+v, want an error that says that UIDs have other messages", f)
 		}
 		r, res := w.pass(0)
@@ -61,7 +62,8 @@ func TestRestoredBackupWhileTasksWait(t *testing.T) {
 			return smtpsink.Action{}
 		})
 		w.extra = "retry: {base: 1s, max: 1s}\n"
-		w.routes = "  - {name: old, match: {subject: old}, to: [old@firm.example]}\n  - {name: all, match: {}, to: [new@firm.example]}\n"
+		w.routes = "  - {name: old, match: {subject: old}, to: [old@firm.example]}\n" +
+			"  - {name: all, match: {}, to: [new@firm.example]}\n"
 		w.configure()
 		w.addInbox(address, "--start", "all")
 		w.imap.Append(t, address, "INBOX", mails(1, "before")...)
@@ -90,7 +92,8 @@ func TestRestoredBackupWhileTasksWait(t *testing.T) {
 		}
 		for _, one := range vanished {
 			if !strings.HasPrefix(one.Subject, "old") || !strings.HasPrefix(one.Reason, "vanished: ") {
-				t.Errorf("the task of %q is skipped with the reason %q, want an old one that vanished", one.Subject, one.Reason)
+				t.Errorf("the task of %q is skipped with the reason %q, want an old one that vanished",
+					one.Subject, one.Reason)
 			}
 		}
 		w.must(0, "task", "show", fmt.Sprint(vanished[0].ID)).has(t, "the server gave ")

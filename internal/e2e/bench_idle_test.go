@@ -32,7 +32,8 @@ func (b *bench) quiet() {
 	_, small := measure(300)
 	conns, large := measure(b.messages * 5)
 	b.row(fmt.Sprintf("a quiet pass over 300 and %d messages", b.messages*5),
-		fmt.Sprintf("%d connection, %d and %d octets from the server", conns, small, large), "one, and no more octets", conns == 1 && large < small+1000) // longer numbers of 200 messages
+		fmt.Sprintf("%d connection, %d and %d octets from the server", conns, small, large),
+		"one, and no more octets", conns == 1 && large < small+1000) // longer numbers of 200 messages
 }
 
 // wire is a proxy that counts the octets it passes on.
@@ -79,8 +80,9 @@ func (b *bench) thousand() {
 		fmt.Sprintf("%.1f s, %.1f CPU s, peak %d MiB", got.took.Seconds(), got.cpu.Seconds(), got.peak>>20),
 		"<= 30 s", got.took <= 30*time.Second)
 	for _, command := range []string{"status", "inbox list"} {
-		got := b.timed(exec.Command(binary, append([]string{"-c", w.path("postrider.yaml")}, strings.Fields(command)...)...))
-		b.table.AppendRow([]any{fmt.Sprintf("%s of %d inboxes", command, n), fmt.Sprintf("%.2f s", got.took.Seconds()), "", ""})
+		args := append([]string{"-c", w.path("postrider.yaml")}, strings.Fields(command)...)
+		took := fmt.Sprintf("%.2f s", b.timed(exec.Command(binary, args...)).took.Seconds())
+		b.table.AppendRow([]any{fmt.Sprintf("%s of %d inboxes", command, n), took, "", ""})
 	}
 }
 
@@ -96,8 +98,9 @@ func (b *bench) imports() {
 		if err := os.WriteFile(w.path("inboxes.csv"), []byte(file.String()), 0o600); err != nil {
 			b.Fatal(err)
 		}
-		got := b.timed(exec.Command(binary, "-c", w.path("postrider.yaml"), "inbox", "import", w.path("inboxes.csv"), "--yes"))
-		b.row("an import of 1,000 inboxes, "+kind, fmt.Sprintf("%.2f s", got.took.Seconds()), "< 5 s", got.took < 5*time.Second)
+		args := []string{"-c", w.path("postrider.yaml"), "inbox", "import", w.path("inboxes.csv"), "--yes"}
+		took := b.timed(exec.Command(binary, args...)).took
+		b.row("an import of 1,000 inboxes, "+kind, fmt.Sprintf("%.2f s", took.Seconds()), "< 5 s", took < 5*time.Second)
 		if n := strings.Count(w.must(0, "inbox", "list", "--json").stdout, "\n"); n != 1000 {
 			b.Errorf("there are %d inboxes, want 1,000", n)
 		}
@@ -138,5 +141,6 @@ func (b *bench) silent() {
 	took := time.Since(start)
 	_ = p.cmd.Process.Kill()
 	<-p.ended()
-	b.row("mail of five inboxes beside 24 on a silent host", fmt.Sprintf("after %.2f s", took.Seconds()), "< 5 s", took < 5*time.Second && left.Load() == 0)
+	b.row("mail of five inboxes beside 24 on a silent host", fmt.Sprintf("after %.2f s", took.Seconds()),
+		"< 5 s", took < 5*time.Second && left.Load() == 0)
 }

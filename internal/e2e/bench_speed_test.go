@@ -45,7 +45,8 @@ func (b *bench) throughput() {
 				limit = faster(limit, one.bare(mailbox, port))
 				ours = faster(ours, one.pass(one.fresh(mailbox, c.kind, port)))
 			}
-			one.speed("postrider on "+c.kind, ours, limit, c.bound, one.writes(c.kind, one.fresh(mailbox, c.kind, port)))
+			writes := one.writes(c.kind, one.fresh(mailbox, c.kind, port))
+			one.speed("postrider on "+c.kind, ours, limit, c.bound, writes)
 		})
 	}
 	if theirs, ok := b.fetchmail(mailbox, port); ok {
@@ -71,7 +72,8 @@ func (b *bench) events() {
 			for range 5 * runs { // the difference is small
 				plain := one.pass(one.fresh(mailbox, kind, port))
 				w := one.fresh(mailbox, kind, port)
-				w.extra = "events: {crm: {url: '" + hook + "', secrets: env:HOOK_SECRET, allow_internal: true, on: [forwarded]}}"
+				w.extra = "events: {crm: {url: '" + hook + "', " +
+					"secrets: env:HOOK_SECRET, allow_internal: true, on: [forwarded]}}"
 				w.configure()
 				came.Store(0)
 				events := one.pass(w)
@@ -83,8 +85,10 @@ func (b *bench) events() {
 			}
 			slices.Sort(ratios)
 			median := ratios[len(ratios)/2]
-			one.row("a pass without events, and with a webhook, "+kind, fmt.Sprintf("%.2f s and %.2f s at best, median of the ratios %.2f x, %.2f and %.2f CPU s per 1,000",
-				without.took.Seconds(), with.took.Seconds(), median, without.cpu.Seconds()*1000/float64(b.messages), with.cpu.Seconds()*1000/float64(b.messages)),
+			perThousand := func(f finished) float64 { return f.cpu.Seconds() * 1000 / float64(b.messages) }
+			one.row("a pass without events, and with a webhook, "+kind,
+				fmt.Sprintf("%.2f s and %.2f s at best, median of the ratios %.2f x, %.2f and %.2f CPU s per 1,000",
+					without.took.Seconds(), with.took.Seconds(), median, perThousand(without), perThousand(with)),
 				"<= 1.3 x", median <= 1.3)
 		})
 	}
@@ -161,9 +165,11 @@ func (b *bench) many() {
 	}
 	few, fewPeak := each(b.messages)
 	most, mostPeak := each(n)
-	b.row(fmt.Sprintf("each of %d and of %d messages", b.messages, n), fmt.Sprintf("%s and %s", few.Round(time.Microsecond), most.Round(time.Microsecond)),
+	b.row(fmt.Sprintf("each of %d and of %d messages", b.messages, n),
+		fmt.Sprintf("%s and %s", few.Round(time.Microsecond), most.Round(time.Microsecond)),
 		"<= 1.2 x", float64(most) <= 1.2*float64(few))
-	b.row("and peak memory", fmt.Sprintf("%d and %d MiB", fewPeak>>20, mostPeak>>20), "flat (within 16 MiB)", mostPeak-fewPeak < 16<<20)
+	b.row("and peak memory", fmt.Sprintf("%d and %d MiB", fewPeak>>20, mostPeak>>20),
+		"flat (within 16 MiB)", mostPeak-fewPeak < 16<<20)
 }
 
 // memory forwards large messages.
@@ -172,5 +178,6 @@ func (b *bench) memory() {
 	w.smtpPort = b.smtpSink()
 	w.configure()
 	peak := b.pass(w).peak
-	b.row("peak memory, 50 messages of 25 MiB", fmt.Sprintf("%d MiB", peak>>20), "<= 64 MiB", peak <= 64<<20 && peak > 0)
+	b.row("peak memory, 50 messages of 25 MiB", fmt.Sprintf("%d MiB", peak>>20),
+		"<= 64 MiB", peak <= 64<<20 && peak > 0)
 }

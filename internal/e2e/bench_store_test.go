@@ -31,11 +31,13 @@ func (b *bench) claims() {
 			one.bury(w, kind, 1_000_000)
 			for i, many := range one.asks(w) {
 				one.row(fmt.Sprintf("the page: %s, with 100,000 and a million tasks, %s", questions[i].name, kind),
-					fmt.Sprintf("%d ms and %d ms", few[i].Milliseconds(), many.Milliseconds()), "<= 2 x + 50 ms", many <= 2*few[i]+50*time.Millisecond)
+					fmt.Sprintf("%d ms and %d ms", few[i].Milliseconds(), many.Milliseconds()),
+					"<= 2 x + 50 ms", many <= 2*few[i]+50*time.Millisecond)
 			}
 			w.imap.Append(t, "desk@firm.example", "INBOX", mails(200, "more")...)
 			after := one.pass(w).took
-			one.row("200 messages, without and with a million finished tasks, "+kind, fmt.Sprintf("%.2f s and %.2f s", before.Seconds(), after.Seconds()),
+			one.row("200 messages, without and with a million finished tasks, "+kind,
+				fmt.Sprintf("%.2f s and %.2f s", before.Seconds(), after.Seconds()),
 				"<= 2 x + 200 ms", after <= 2*before+200*time.Millisecond)
 		})
 	}
@@ -89,20 +91,24 @@ func (b *bench) bury(w *world, kind string, n int) {
 		b.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	const columns = `inbox_id, folder_id, uid_validity, message_id, fingerprint, subject, sender, email_date, size, route, priority,
-		status, attempt_count, lost_leases, visible_at, receipt, worker, error_message, created_at, queued_at, updated_at, finished_at`
+	const columns = `inbox_id, folder_id, uid_validity, message_id, fingerprint, subject, sender, email_date, ` +
+		`size, route, priority,
+		status, attempt_count, lost_leases, visible_at, receipt, worker, error_message, ` +
+		`created_at, queued_at, updated_at, finished_at`
 	exec := func(statement string) {
 		if _, err := db.ExecContext(context.Background(), statement); err != nil {
 			b.Fatal(err)
 		}
 	}
 	have := 0
-	if err := db.QueryRowContext(context.Background(), `SELECT COUNT(*) FROM monitored_emails_tasks`).Scan(&have); err != nil {
+	row := db.QueryRowContext(context.Background(), `SELECT COUNT(*) FROM monitored_emails_tasks`)
+	if err := row.Scan(&have); err != nil {
 		b.Fatal(err)
 	}
 	for ; have < n; have *= 2 {
 		exec(`INSERT INTO monitored_emails_tasks (uid, ` + columns + `)
-			SELECT uid + (SELECT MAX(uid) FROM monitored_emails_tasks) + 1000, ` + columns + ` FROM monitored_emails_tasks`)
+			SELECT uid + (SELECT MAX(uid) FROM monitored_emails_tasks) + 1000, ` + columns +
+			` FROM monitored_emails_tasks`)
 	}
 	exec(`INSERT INTO monitored_emails_deliveries (task_id, recipient, status, code, reply, attempts, delivered_at)
 		SELECT id, 'intake@firm.example', 'delivered', 250, 'ok', 1, finished_at FROM monitored_emails_tasks
@@ -114,7 +120,8 @@ func (b *bench) audit() {
 	port, n := b.smtpSink(), b.messages*50
 	mailbox := filled(b, "sqlite", 0, 0)
 	mailbox.imap.Fill(b.T, "desk@firm.example", n, func(i int) []byte {
-		return testserver.Mail("alice@client.example", "desk@firm.example", fmt.Sprint("message ", i), "The quick brown fox.\n")
+		subject := fmt.Sprint("message ", i)
+		return testserver.Mail("alice@client.example", "desk@firm.example", subject, "The quick brown fox.\n")
 	})
 	for _, kind := range []string{"sqlite", "mariadb"} {
 		b.Run("audit/"+kind, func(t *testing.T) {
@@ -130,10 +137,12 @@ func (b *bench) audit() {
 			w.configure()
 			one.pass(w)
 			got := one.timed(exec.Command(binary, "-c", w.path("postrider.yaml"), "audit"))
-			if want := fmt.Sprintf("Every message is accounted for: %d on the servers.", n); !strings.Contains(got.out, want) {
+			want := fmt.Sprintf("Every message is accounted for: %d on the servers.", n)
+			if !strings.Contains(got.out, want) {
 				t.Errorf("the audit printed %s, want %q", got.out, want)
 			}
-			one.row(fmt.Sprintf("audit of %d messages, %s", n, kind), fmt.Sprintf("%.1f s, peak %d MiB", got.took.Seconds(), got.peak>>20),
+			one.row(fmt.Sprintf("audit of %d messages, %s", n, kind),
+				fmt.Sprintf("%.1f s, peak %d MiB", got.took.Seconds(), got.peak>>20),
 				"<= 60 s, 64 MiB", got.took <= time.Minute && got.peak <= 64<<20 && got.peak > 0)
 		})
 	}

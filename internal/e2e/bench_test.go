@@ -32,7 +32,8 @@ func TestBench(t *testing.T) {
 		databases[kind](t, t.TempDir())
 	}
 	b := &bench{T: t, table: table.NewWriter(), messages: 2000, bareBinary: filepath.Join(t.TempDir(), "bare")}
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", b.bareBinary, "./bare").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", b.bareBinary, "./bare")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build bare: %v\n%s", err, out)
 	}
 	if n, err := strconv.Atoi(os.Getenv("POSTRIDER_BENCH_MESSAGES")); err == nil {

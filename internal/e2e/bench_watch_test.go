@@ -35,7 +35,9 @@ func hold(t *testing.T, n int, reply func(smtpsink.Event) smtpsink.Action) *held
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := memimap.Start(memimap.Options{TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, ImplicitTLS: true})
+	server, err := memimap.Start(memimap.Options{
+		TLS: &tls.Config{Certificates: []tls.Certificate{cert}}, ImplicitTLS: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +53,8 @@ func hold(t *testing.T, n int, reply func(smtpsink.Event) smtpsink.Action) *held
 	h.importBoxes(n)
 	h.p = h.start(nil, "watch")
 	h.await("all inboxes are held", func() bool {
-		return server.Connections() >= n && strings.Count(h.must(0, "inbox", "list", "--json").stdout, `"last_scanned_at":null`) == 0
+		return server.Connections() >= n &&
+			strings.Count(h.must(0, "inbox", "list", "--json").stdout, `"last_scanned_at":null`) == 0
 	})
 	return h
 }
@@ -100,12 +103,14 @@ func (b *bench) holding() {
 	slices.Sort(samples)
 	most := samples[len(samples)*95/100]
 	b.row(fmt.Sprintf("watch with %d idle inboxes, over TLS, 95 %% of the time", many),
-		fmt.Sprintf("%d MiB, %d of them pages of the executable, peak %d MiB", most>>20, file>>20, peakOf(pid)>>20), "<= 64 MiB", most <= 64<<20)
+		fmt.Sprintf("%d MiB, %d of them pages of the executable, peak %d MiB", most>>20, file>>20, peakOf(pid)>>20),
+		"<= 64 MiB", most <= 64<<20)
 	h.end(h.p, 0)
 	took := latencies(b.T, some, arrivals)
 	p99 := took[len(took)*99/100]
 	b.row(fmt.Sprintf("from arrival in one of %d inboxes to the relay's reply, 99 of 100 messages", some),
-		fmt.Sprintf("%.3f s, half of them %.3f s", p99.Seconds(), took[len(took)/2].Seconds()), "< 1 s", p99 < time.Second)
+		fmt.Sprintf("%.3f s, half of them %.3f s", p99.Seconds(), took[len(took)/2].Seconds()),
+		"< 1 s", p99 < time.Second)
 }
 
 // latencies are how long n messages took from their arrival in inboxes that are held to the relay's
@@ -127,7 +132,8 @@ func latencies(t *testing.T, inboxes, n int) []time.Duration {
 	defer tick.Stop()
 	for i := range n {
 		<-tick.C
-		raw := testserver.Mail("alice@client.example", "desk@firm.example", fmt.Sprint("arrival ", i), "The quick brown fox.")
+		subject := fmt.Sprint("arrival ", i)
+		raw := testserver.Mail("alice@client.example", "desk@firm.example", subject, "The quick brown fox.")
 		mu.Lock()
 		arrived[idOf(t, raw)] = time.Now()
 		mu.Unlock()

@@ -22,7 +22,8 @@ func (b *bench) writes(kind string, w *world) string {
 	if exec.Command("strace", "-qq", "-o", counts, "true").Run() != nil { // not there, or not allowed
 		return b.commits(run) + " a message"
 	}
-	server := map[string]func(testing.TB) *testserver.SQL{"mariadb": testserver.MariaDB, "mysql": testserver.MySQL}[kind]
+	servers := map[string]func(testing.TB) *testserver.SQL{"mariadb": testserver.MariaDB, "mysql": testserver.MySQL}
+	server := servers[kind]
 	if server == nil {
 		return b.commits(append(trace, run...)) + b.fsyncs(counts)
 	}

@@ -71,7 +71,10 @@ func TestBouncesKilled(t *testing.T) {
 	}{
 		{"deliveries bounced", recorded, reports},
 		{"lines of the audit trail", `SELECT COUNT(*) FROM monitored_emails_events WHERE event = 'bounced'`, reports},
-		{"tasks have such a line", `SELECT COUNT(DISTINCT task_id) FROM monitored_emails_events WHERE event = 'bounced'`, reports},
+		{
+			"tasks have such a line",
+			`SELECT COUNT(DISTINCT task_id) FROM monitored_emails_events WHERE event = 'bounced'`, reports,
+		},
 		{"tasks are registered", `SELECT COUNT(*) FROM monitored_emails_tasks`, 2 * reports},
 		{"tasks are forwarded", `SELECT COUNT(*) FROM monitored_emails_tasks WHERE status = 'forwarded'`, reports},
 	} {

@@ -11,7 +11,9 @@ import (
 // the bounce inbox, until `task show` says what became of each recipient.
 func TestBounceRoundTrip(t *testing.T) {
 	for name, relay := range map[string]func(testing.TB, int) *testserver.Bouncer{
-		"postfix": testserver.BouncingPostfix, "exim": testserver.BouncingExim, "opensmtpd": testserver.BouncingOpenSMTPD,
+		"postfix":   testserver.BouncingPostfix,
+		"exim":      testserver.BouncingExim,
+		"opensmtpd": testserver.BouncingOpenSMTPD,
 	} {
 		for _, section := range []string{withTokens, "inbox: bounces@firm.example"} {
 			kind := "without tokens"
@@ -20,7 +22,7 @@ func TestBounceRoundTrip(t *testing.T) {
 			}
 			t.Run(name+", "+kind, func(t *testing.T) {
 				w := newWorld(t, "sqlite")
-				hop := testserver.NextHop(t, testserver.NextHopOptions{Inbox: w.imap, User: bounceInbox, Refuse: func(recipient string) (int, string) {
+				refuse := func(recipient string) (int, string) {
 					switch {
 					case strings.HasPrefix(recipient, "unknown@"):
 						return 550, "5.1.1 no such user"
@@ -30,15 +32,20 @@ func TestBounceRoundTrip(t *testing.T) {
 						return 450, "4.2.1 come back later"
 					}
 					return 0, ""
-				}})
-				b := relay(t, hop.Port())
+				}
+				opts := testserver.NextHopOptions{Inbox: w.imap, User: bounceInbox, Refuse: refuse}
+				b := relay(t, testserver.NextHop(t, opts).Port())
 				w.smtpPort = b.Port
 				w.bouncing(section+", confirm: true", "")
-				w.routes = "  - {name: all, match: {}, to: [unknown@other.example, full@other.example, slow@other.example, passed@other.example, kept@local.example]}\n"
+				w.routes = "  - {name: all, match: {}, to: [unknown@other.example, full@other.example, " +
+					"slow@other.example, passed@other.example, kept@local.example]}\n"
 				w.configure()
 				w.put("desk@firm.example", "one")
 				w.pass(0)
-				want := []string{"bounced: 550 5.1.1 no such user", "bounced: 552 5.2.2 mailbox full", "delayed: 450 4.2.1", "passed@other.example relayed", "kept@local.example confirmed", "after it was accepted"}
+				want := []string{
+					"bounced: 550 5.1.1 no such user", "bounced: 552 5.2.2 mailbox full", "delayed: 450 4.2.1",
+					"passed@other.example relayed", "kept@local.example confirmed", "after it was accepted",
+				}
 				if name == "exim" {
 					want[4] = "kept@local.example relayed"
 				}

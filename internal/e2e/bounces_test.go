@@ -115,8 +115,10 @@ func TestBounceComesHome(t *testing.T) {
 		w.put("desk@firm.example", "one")
 		w.pass(0)
 		gone, kept := w.sentTo("gone@other.example"), w.sentTo("kept@other.example")
-		if len(gone) != 1 || len(kept) != 1 || gone[0].From == kept[0].From || !strings.HasPrefix(gone[0].From, "bounces+") {
-			t.Fatalf("the relay got %d and %d messages, want one for each, from an address of its own", len(gone), len(kept))
+		if len(gone) != 1 || len(kept) != 1 ||
+			gone[0].From == kept[0].From || !strings.HasPrefix(gone[0].From, "bounces+") {
+			t.Fatalf("the relay got %d and %d messages, want one for each, from an address of its own",
+				len(gone), len(kept))
 		}
 		w.comeBack(bounced(gone[0].From, "", "gone@other.example"))
 
@@ -137,8 +139,10 @@ func TestBounceComesHome(t *testing.T) {
 		w.must(0, "task", "retry", "1")
 		w.wantArrival("after a retry", 1, "")
 		w.pass(0)
-		if gone, kept := w.sentTo("gone@other.example"), w.sentTo("kept@other.example"); len(gone) != 2 || len(kept) != 1 {
-			t.Fatalf("after a retry the relay has %d and %d messages, want one more for the one that bounced", len(gone), len(kept))
+		gone, kept = w.sentTo("gone@other.example"), w.sentTo("kept@other.example")
+		if len(gone) != 2 || len(kept) != 1 {
+			t.Fatalf("after a retry the relay has %d and %d messages, want one more for the one that bounced",
+				len(gone), len(kept))
 		}
 		w.comeBack(bounced(strings.ToUpper(w.sentTo("gone@other.example")[0].From), "", "gone@other.example"))
 		w.pass(0)
@@ -173,12 +177,13 @@ func TestBounceForged(t *testing.T) {
 	if r.Totals.Skipped != 3 || r.Totals.Forwarded != 1 || len(w.arrivedFor("desk@other.example")) != 1 {
 		t.Errorf("the pass: %+v, want three reports skipped and the letter forwarded\n%s", r.Totals, res.stderr)
 	}
-	for _, task := range w.tasks("--inbox", bounceInbox, "--status", "skipped") {
+	skipped := w.tasks("--inbox", bounceInbox, "--status", "skipped")
+	for _, task := range skipped {
 		if !strings.HasPrefix(task.Reason, "report: it is not used") {
 			t.Errorf("task %d: %q, want that the report is not used", task.ID, task.Reason)
 		}
 	}
-	if forged := w.tasks("--inbox", bounceInbox, "--status", "skipped")[0].Reason + w.tasks("--inbox", bounceInbox, "--status", "skipped")[2].Reason; !strings.Contains(forged, "forged") {
+	if forged := skipped[0].Reason + skipped[2].Reason; !strings.Contains(forged, "forged") {
 		t.Errorf("the reasons are %q, want that a token is forged", forged)
 	}
 	if r, _ := w.pass(0); r.Totals.Registered != 0 {
@@ -197,7 +202,8 @@ func TestBounceWithoutTokens(t *testing.T) {
 	if len(sent) != 1 || sent[0].From != "forwarder@firm.example" || len(sent[0].To) != 2 {
 		t.Fatalf("the relay got %d messages, want one for both recipients, from the configured address", len(sent))
 	}
-	w.comeBack(bounced(sent[0].From, idOf(t, raw), "somebody@other.example"), bounced(sent[0].From, "<other@x.example>", "gone@other.example"))
+	w.comeBack(bounced(sent[0].From, idOf(t, raw), "somebody@other.example"),
+		bounced(sent[0].From, "<other@x.example>", "gone@other.example"))
 	w.pass(0)
 	w.wantArrival("after reports that do not fit", 1, "")
 	w.comeBack(bounced(sent[0].From, idOf(t, raw), "gone@OTHER.example"))
@@ -209,11 +215,14 @@ func TestBounceWithoutTokens(t *testing.T) {
 // recorded. One that does not gets a note in `check`.
 func TestBounceConfirm(t *testing.T) {
 	w := newWorld(t, "sqlite").bouncing(withTokens+", confirm: true", "")
-	if out := w.must(0, "check").stdout; !strings.Contains(out, "it does not offer DSN") || !strings.Contains(out, "MAIL FROM:<bounces+") ||
+	if out := w.must(0, "check").stdout; !strings.Contains(out, "it does not offer DSN") ||
+		!strings.Contains(out, "MAIL FROM:<bounces+") ||
 		!strings.Contains(out, "bounces: messages of the inbox bounces@firm.example are read as reports") {
 		t.Errorf("check prints\n%s\nwant a note that there is no DSN, the sender that was tried, and the inbox", out)
 	}
-	sink, err := smtpsink.Start(smtpsink.Options{Extensions: []string{"8BITMIME", "SMTPUTF8", "PIPELINING", "DSN"}, KeepData: true})
+	sink, err := smtpsink.Start(smtpsink.Options{
+		Extensions: []string{"8BITMIME", "SMTPUTF8", "PIPELINING", "DSN"}, KeepData: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,13 +237,18 @@ func TestBounceConfirm(t *testing.T) {
 	if !slices.Contains(gone.Params, "RET=HDRS") || !slices.Contains(gone.Params, "ENVID="+token) {
 		t.Errorf("MAIL had %q, want RET=HDRS, and the token as ENVID", gone.Params)
 	}
-	if want := []string{"NOTIFY=SUCCESS,FAILURE,DELAY", "ORCPT=rfc822;gone@other.example"}; !slices.Equal(gone.ToParams[0], want) {
+	want := []string{"NOTIFY=SUCCESS,FAILURE,DELAY", "ORCPT=rfc822;gone@other.example"}
+	if !slices.Equal(gone.ToParams[0], want) {
 		t.Errorf("RCPT had %q, want %q", gone.ToParams[0], want)
 	}
 	for _, step := range []struct{ action, status, want string }{
-		{"delayed", "4.4.1", "delayed"}, {"relayed", "2.0.0", "relayed"}, {"delivered", "2.0.0", "confirmed"}, {"delayed", "4.4.1", "confirmed"},
+		{"delayed", "4.4.1", "delayed"},
+		{"relayed", "2.0.0", "relayed"},
+		{"delivered", "2.0.0", "confirmed"},
+		{"delayed", "4.4.1", "confirmed"},
 	} {
-		w.comeBack(sentBack{gone.From, "", "gone@other.example", step.action, step.status, "250 " + step.status + " fine"})
+		reply := "250 " + step.status + " fine"
+		w.comeBack(sentBack{gone.From, "", "gone@other.example", step.action, step.status, reply})
 		w.pass(0)
 		w.wantArrival("after "+step.action, 1, step.want+": ")
 	}

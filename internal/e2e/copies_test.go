@@ -89,7 +89,8 @@ func TestRetryCopiesWithoutRoute(t *testing.T) {
 				w.wantOnce(msg)
 				sent, left := w.tasks("--status", "forwarded"), w.tasks("--status", "skipped")
 				if len(sent) != 1 || len(left) != 1 || left[0].Reason != duplicateOf(sent[0].ID) {
-					t.Errorf("forwarded are %+v, skipped %+v; want one each, and the second as duplicate of the first", sent, left)
+					t.Errorf("forwarded are %+v, skipped %+v; want one each, and the second as duplicate of the first",
+						sent, left)
 				}
 			})
 		})
@@ -157,7 +158,9 @@ func TestRetryAfterCopy(t *testing.T) {
 			w.start(nil, "run").wait()
 			return len(w.tasks("--status", "forwarded")) == 1
 		})
-		if dead := w.tasks("--status", "dead"); len(dead) != 1 || dead[0].ID != 1 || len(dead[0].Deliveries) != 2 || dead[0].Deliveries[1].Status != "failed" {
+		dead := w.tasks("--status", "dead")
+		if len(dead) != 1 || dead[0].ID != 1 ||
+			len(dead[0].Deliveries) != 2 || dead[0].Deliveries[1].Status != "failed" {
 			t.Fatalf("dead are %+v, want task 1, with bob failed", dead)
 		}
 		w.retry(1)

@@ -53,8 +53,10 @@ func TestDuplicatesByContent(t *testing.T) {
 func (w *world) again(registered, duplicates int, how string) {
 	w.t.Helper()
 	r, _ := w.pass(0)
-	if r.Totals.Registered != registered || r.Totals.Skipped != duplicates || r.Totals.Forwarded != registered-duplicates {
-		w.t.Errorf("%s: the pass reports %+v, want %d registered, %d of them skipped, the others forwarded", how, r.Totals, registered, duplicates)
+	if got := r.Totals; got.Registered != registered || got.Skipped != duplicates ||
+		got.Forwarded != registered-duplicates {
+		w.t.Errorf("%s: the pass reports %+v, want %d registered, %d of them skipped, the others forwarded",
+			how, r.Totals, registered, duplicates)
 	}
 	for _, one := range w.tasks("--status", "skipped") {
 		if !strings.HasPrefix(one.Reason, "duplicate: ") && !strings.HasPrefix(one.Reason, "by_operator: ") {
@@ -100,7 +102,8 @@ func TestMessageIDAloneNeverIdentifies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "sqlite")
 			w.addInbox(desk, "--start", "all")
-			w.imap.Append(t, desk, "INBOX", alert(id, "disk full on a"), alert(id, "disk full on b"), alert(id, "disk full on a"))
+			first, second := alert(id, "disk full on a"), alert(id, "disk full on b")
+			w.imap.Append(t, desk, "INBOX", first, second, alert(id, "disk full on a"))
 			w.again(3, 1, "three alerts of which two are equal")
 			var got [2]int
 			for _, m := range w.sink.Messages() {

@@ -24,12 +24,19 @@ func TestBrokenConfiguration(t *testing.T) {
 		edit func(w *world)
 		says string
 	}{
-		"a key of a route": {routes("  - {name: all, match: {subjct: x}, to: [intake@firm.example]}\n"), "postrider.yaml:7:25: routes[0].match.subjct"},
-		"an address":       {routes("  - {name: all, match: {}, to: [intake]}\n"), "postrider.yaml:7:33: routes[0].to[0]"},
-		"an indentation":   {routes("  - name: all\n   match: {}\n"), "postrider.yaml:6: is not valid YAML"},
-		"a port":           {func(w *world) { w.smtp = "host: 127.0.0.1, port: none"; w.configure() }, "smtp.port"},
-		"the driver":       {replace("sqlite", "sqllite"), "database.driver"},
-		"half a file":      {func(w *world) { w.rewrite(func(string) string { return "routes: [" }) }, "postrider.yaml"},
+		"a key of a route": {
+			routes("  - {name: all, match: {subjct: x}, to: [intake@firm.example]}\n"),
+			"postrider.yaml:7:25: routes[0].match.subjct",
+		},
+		"an address": {
+			routes("  - {name: all, match: {}, to: [intake]}\n"), "postrider.yaml:7:33: routes[0].to[0]",
+		},
+		"an indentation": {routes("  - name: all\n   match: {}\n"), "postrider.yaml:6: is not valid YAML"},
+		"a port":         {func(w *world) { w.smtp = "host: 127.0.0.1, port: none"; w.configure() }, "smtp.port"},
+		"the driver":     {replace("sqlite", "sqllite"), "database.driver"},
+		"half a file": {func(w *world) {
+			w.rewrite(func(string) string { return "routes: [" })
+		}, "postrider.yaml"},
 		"no file": {func(w *world) {
 			if err := os.Remove(w.path("postrider.yaml")); err != nil {
 				w.t.Fatal(err)
@@ -57,7 +64,8 @@ func TestBrokenConfiguration(t *testing.T) {
 				t.Errorf("%d messages are registered, want the %d from before the edit", n, len(before))
 			}
 			if r, _ := w.pass(0); r.Totals != (counters{Registered: 3, Forwarded: 3}) {
-				t.Errorf("the run with the fixed configuration reports %+v, want three registered and forwarded", r.Totals)
+				t.Errorf("the run with the fixed configuration reports %+v, want three registered and forwarded",
+					r.Totals)
 			}
 			w.wantOnce(before, meanwhile)
 		})
@@ -101,7 +109,8 @@ func (w *world) rewrite(change func(string) string) {
 // log names them. Messages are still registered, and the other contacts are found.
 func TestBrokenContacts(t *testing.T) {
 	w := newWorld(t, "sqlite")
-	w.routes = "  - {name: people, match: {}, to_contacts: {in: [subject]}}\n  - {name: rest, match: {}, to: [intake@firm.example]}\n"
+	w.routes = "  - {name: people, match: {}, to_contacts: {in: [subject]}}\n" +
+		"  - {name: rest, match: {}, to: [intake@firm.example]}\n"
 	w.configure()
 	w.must(0, "contact", "add", "Anna Brown", "--email", "anna@firm.example")
 	w.must(0, "contact", "add", "Bert Green", "--email", "bert@firm.example")

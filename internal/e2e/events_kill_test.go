@@ -48,7 +48,8 @@ func testEventsKilled(t *testing.T, w *world) {
 	h.hold(nil)
 	w.pass(0)
 	want := []string{
-		"task.forwarded.v1 1", "task.forwarded.v1 2", "task.forwarded.v1 3", "task.registered.v1 1", "task.registered.v1 2", "task.registered.v1 3",
+		"task.forwarded.v1 1", "task.forwarded.v1 2", "task.forwarded.v1 3",
+		"task.registered.v1 1", "task.registered.v1 2", "task.registered.v1 3",
 	}
 	if types, all := h.events(); !slices.Equal(types, want) || all != 2*len(want) {
 		t.Errorf("the events are %q, %d in all; want %q, twice each", types, all, want)
@@ -80,7 +81,9 @@ func testEventsKilledAtDatabase(t *testing.T, w *world) {
 	w.database = server.ReplaceAllString(w.database, fmt.Sprintf("127.0.0.1:%d", proxy.Port))
 	w.configure()
 	w.addInbox(desk, "--start", "all")
-	places := []string{"DELETE FROM monitored_occurrences", "INSERT INTO monitored_outbox (", "UPDATE monitored_outbox SET status"}
+	places := []string{
+		"DELETE FROM monitored_occurrences", "INSERT INTO monitored_outbox (", "UPDATE monitored_outbox SET status",
+	}
 	n := 0
 	for _, text := range places {
 		for _, at := range []finder{asks(text), answerTo(text)} {

@@ -124,17 +124,20 @@ func testEvents(t *testing.T, w *world) {
 	w.must(0, "event", "retry", "--status", "waiting", "--yes")
 	w.pass(0)
 	want := []string{
-		"task.forwarded.v1 1", "task.forwarded.v1 2", "task.forwarded.v1 3", "task.registered.v1 1", "task.registered.v1 2", "task.registered.v1 3",
+		"task.forwarded.v1 1", "task.forwarded.v1 2", "task.forwarded.v1 3",
+		"task.registered.v1 1", "task.registered.v1 2", "task.registered.v1 3",
 	}
 	if got, n := h.events(); !slices.Equal(got, want) || n != len(want) {
 		t.Errorf("the events are %q, %d in all; want %q, once each", got, n, want)
 	}
 	for _, same := range h.got {
-		if e := same[0]; strings.Contains(e.Type, "forwarded") &&
-			(e.Data.Inbox != desk || e.Data.Status != "forwarded" || len(e.Data.Deliveries) != 1 || e.Data.Deliveries[0].Status != "delivered") {
+		e := same[0]
+		if d := e.Data; strings.Contains(e.Type, "forwarded") && (d.Inbox != desk || d.Status != "forwarded" ||
+			len(d.Deliveries) != 1 || d.Deliveries[0].Status != "delivered") {
 			t.Errorf("the event is %+v, want the task as it ended", e)
 		}
-		if e := same[0]; !slices.ContainsFunc(e.Data.Header, func(f struct{ Name, Value string }) bool { return f.Name == "subject" }) {
+		isSubject := func(f struct{ Name, Value string }) bool { return f.Name == "subject" }
+		if !slices.ContainsFunc(e.Data.Header, isSubject) {
 			t.Errorf("the event is %+v, want the header fields", e)
 		}
 	}
@@ -185,7 +188,8 @@ func TestEventAlerts(t *testing.T) {
 	w.addInbox(desk, "--start", "all")
 	w.imap.Append(t, desk, "INBOX", mails(1, "letter")...)
 	const alert = `"alert":"events_dead","value":1,"threshold":0`
-	if _, res := w.pass(75); !strings.Contains(res.stdout, alert) || !strings.Contains(res.stdout, `"destination":"crm"`) {
+	_, res := w.pass(75)
+	if !strings.Contains(res.stdout, alert) || !strings.Contains(res.stdout, `"destination":"crm"`) {
 		t.Errorf("the pass says\n%s\nwant the alert", res.stdout)
 	}
 	w.must(75, "status").times(t, 1, "more than alerts.events_dead (0)")

@@ -179,7 +179,8 @@ func TestSignal(t *testing.T) {
 	}
 	for _, one := range w.tasks() {
 		if one.Status != "forwarded" && (one.Status != "received" || one.Attempts != 0) {
-			t.Errorf("task %d is %s after %d attempts, want forwarded, or received after none", one.ID, one.Status, one.Attempts)
+			t.Errorf("task %d is %s after %d attempts, want forwarded, or received after none",
+				one.ID, one.Status, one.Attempts)
 		}
 	}
 	w.pass(0)

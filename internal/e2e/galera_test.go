@@ -23,7 +23,9 @@ type cluster struct {
 
 // onCluster runs a test on a database that hosts reach by a node each (galera), or by a balancer.
 // The relay answers each final dot as reply says, after its time. scripts/faults repeats it.
-func onCluster(t *testing.T, kind, extra string, reply func(smtpsink.Message) smtpsink.Action, test func(t *testing.T, c *cluster)) {
+func onCluster(
+	t *testing.T, kind, extra string, reply func(smtpsink.Message) smtpsink.Action, test func(t *testing.T, c *cluster),
+) {
 	t.Helper()
 	g := testserver.GaleraCluster(t)
 	for i := range times() {
@@ -75,7 +77,8 @@ func (c *cluster) work() {
 		for _, p := range passes {
 			c.ended(p, 0, 75)
 		}
-		if _, err := c.sql.ExecContext(c.t.Context(), `UPDATE monitored_emails_tasks SET visible_at = 1 WHERE visible_at > 1`); err != nil {
+		const dueNow = `UPDATE monitored_emails_tasks SET visible_at = 1 WHERE visible_at > 1`
+		if _, err := c.sql.ExecContext(c.t.Context(), dueNow); err != nil {
 			c.t.Fatal(err)
 		}
 		return c.number(`SELECT COUNT(*) FROM monitored_emails_tasks WHERE visible_at IS NOT NULL`) == 0
@@ -125,7 +128,8 @@ func TestGaleraDedupeAll(t *testing.T) {
 			extra += n - 1
 		}
 		if want := 3 * len(msgs); len(got) != want || extra != 0 {
-			t.Errorf("%d recipients got a mail, and %d copies more than one each; want %d, and none", len(got), extra, want)
+			t.Errorf("%d recipients got a mail, and %d copies more than one each; want %d, and none",
+				len(got), extra, want)
 		}
 		c.wantNoLosses()
 		c.must(0, "audit")
@@ -172,7 +176,8 @@ func TestGaleraRefused(t *testing.T) {
 			by[one.Status]++
 		}
 		if by["forwarded"] != pairs || by["dead"] != dead || by["skipped"] != pairs-dead {
-			t.Errorf("the tasks are %v; want %d forwarded, %d dead, and as many skipped as were refused for now: %d", by, pairs, dead, pairs-dead)
+			t.Errorf("the tasks are %v; want %d forwarded, %d dead, and as many skipped as were refused for now: %d",
+				by, pairs, dead, pairs-dead)
 		}
 		counts := map[string]int{}
 		for _, f := range c.audit(0).Inboxes[0].Folders {
@@ -187,8 +192,9 @@ func TestGaleraRefused(t *testing.T) {
 			t.Errorf("audit counts %v, want %d forwarded and %d dead", counts, pairs, dead)
 		}
 		// Of these the copy came while the original was not settled.
-		t.Logf("%d originals were refused for good; %d copies had to wait", dead, c.number(`SELECT COUNT(*) FROM monitored_emails_tasks a JOIN monitored_emails_tasks b
-			ON a.fingerprint = b.fingerprint AND a.folder_id < b.folder_id AND b.created_at < a.finished_at`))
+		waited := c.number(`SELECT COUNT(*) FROM monitored_emails_tasks a JOIN monitored_emails_tasks b
+			ON a.fingerprint = b.fingerprint AND a.folder_id < b.folder_id AND b.created_at < a.finished_at`)
+		t.Logf("%d originals were refused for good; %d copies had to wait", dead, waited)
 		c.wantNoLosses()
 	})
 }

@@ -47,7 +47,8 @@ func TestSilentServer(t *testing.T) {
 	if unreachable != many {
 		t.Errorf("%d inboxes have the reason in the report, want all %d", unreachable, many)
 	}
-	if n := strings.Count(res.stderr, "no answer within 2s"); n < 2 || n > 3 || strings.Count(res.stderr, "skipped in this pass") != 1 {
+	n := strings.Count(res.stderr, "no answer within 2s")
+	if n < 2 || n > 3 || strings.Count(res.stderr, "skipped in this pass") != 1 {
 		t.Errorf("%d lines of the log have the reason, want 1 or 2 of inboxes and 1 of the server:\n%s", n, res.stderr)
 	}
 	w.must(0, "status", "--json").times(t, many, "no answer within 2s")
@@ -93,5 +94,6 @@ func TestHostileServer(t *testing.T) {
 	if tasks := w.tasks("--inbox", "hostile@firm.example"); len(tasks) > 0 {
 		t.Errorf("%d messages of the hostile server are registered, want none", len(tasks))
 	}
-	w.must(0, "inbox", "show", "hostile@firm.example", "--json").has(t, `"last_seen_uid":0,`) // the cursor has not moved
+	// The cursor has not moved.
+	w.must(0, "inbox", "show", "hostile@firm.example", "--json").has(t, `"last_seen_uid":0,`)
 }

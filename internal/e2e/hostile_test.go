@@ -26,18 +26,25 @@ func numbered(n int, format, sep string) string {
 func hostile() map[string]string {
 	const from, body = "From: a@client.example\r\n", "\r\nbody\r\n"
 	return map[string]string{
-		"a header of 10 MiB":           from + strings.Repeat("X-Fill: "+strings.Repeat("y", 900)+"\r\n", 11_000) + body,
-		"a line of 10 MiB":             from + "X: " + strings.Repeat("y", 10<<20) + "\r\n" + body,
-		"a field of a million lines":   from + "X: " + strings.Repeat("y\r\n ", 1<<20) + "\r\n" + body,
-		"fields without end":           from + strings.Repeat("X: ä\r\n", 100_000) + body,
-		"10,000 recipients":            from + "To: " + numbered(10_000, "p%d@client.example", ",\r\n ") + "\r\n" + body,
-		"50 authors":                   "From: " + numbered(50, "Pérson %d <p%[1]d@client.example>", ",\r\n ") + "\r\n" + body,
-		"no author":                    "Subject: x\r\n" + body,
-		"a group for an author":        "From: All: a@client.example, b@client.example;\r\nTo: undisclosed-recipients:;\r\n" + body,
-		"an author with line ends":     "From: =?utf-8?q?a=0D=0ABcc:_b@client.example=0D=0A?= <a@client.example>\r\nSubject: =?utf-8?q?x=0D=0A=0D=0A.=0D=0AMAIL?=\r\n" + body,
-		"a Reply-To that is none":      from + "Reply-To: \x00<<<>>> (((\r\n" + body,
-		"100 levels of parts":          from + numbered(100, "Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%[1]d", "\r\n") + body,
-		"400,000 parts":                from + "Content-Type: multipart/mixed; boundary=b\r\n\r\n" + strings.Repeat("--b\r\n\r\n", 400_000),
+		"a header of 10 MiB": from +
+			strings.Repeat("X-Fill: "+strings.Repeat("y", 900)+"\r\n", 11_000) + body,
+		"a line of 10 MiB":           from + "X: " + strings.Repeat("y", 10<<20) + "\r\n" + body,
+		"a field of a million lines": from + "X: " + strings.Repeat("y\r\n ", 1<<20) + "\r\n" + body,
+		"fields without end":         from + strings.Repeat("X: ä\r\n", 100_000) + body,
+		"10,000 recipients": from +
+			"To: " + numbered(10_000, "p%d@client.example", ",\r\n ") + "\r\n" + body,
+		"50 authors": "From: " +
+			numbered(50, "Pérson %d <p%[1]d@client.example>", ",\r\n ") + "\r\n" + body,
+		"no author": "Subject: x\r\n" + body,
+		"a group for an author": "From: All: a@client.example, b@client.example;\r\n" +
+			"To: undisclosed-recipients:;\r\n" + body,
+		"an author with line ends": "From: =?utf-8?q?a=0D=0ABcc:_b@client.example=0D=0A?= <a@client.example>\r\n" +
+			"Subject: =?utf-8?q?x=0D=0A=0D=0A.=0D=0AMAIL?=\r\n" + body,
+		"a Reply-To that is none": from + "Reply-To: \x00<<<>>> (((\r\n" + body,
+		"100 levels of parts": from +
+			numbered(100, "Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%[1]d", "\r\n") + body,
+		"400,000 parts": from + "Content-Type: multipart/mixed; boundary=b\r\n\r\n" +
+			strings.Repeat("--b\r\n\r\n", 400_000),
 		"a Content-Type of nothing":    from + "Content-Type: text/html; charset=é; x=\"\r\n\r\n<p>é\r\n",
 		"the end in the middle":        from + "\r\na\r\n.\r\nMAIL FROM:<b@client.example>\r\nb\n.\nMAIL\r.\rRCPT\r\n",
 		"a reverse-path with more":     "Return-Path: <a@client.example> SIZE=1\r\n BODY=8BITMIME>\r\n" + from + body,
@@ -48,7 +55,8 @@ func hostile() map[string]string {
 		"a reference to somebody else": from + "Subject: our ref M-1@client.example\r\n" + body,
 		"a reference with more":        from + "Subject: our ref M-1,b@client.example\r\n" + body,
 		"a name":                       from + "Subject: for Ann Miller\r\n" + body,
-		"all of the alphabet":          from + "Subject: " + strings.Repeat("=?utf-8?b?546L?= ", 60_000) + "\r\n" + body,
+		"all of the alphabet": from +
+			"Subject: " + strings.Repeat("=?utf-8?b?546L?= ", 60_000) + "\r\n" + body,
 	}
 }
 
@@ -62,7 +70,8 @@ func TestHostileMail(t *testing.T) {
 			t.Setenv("POSTRIDER_FORWARD_RESENT", "true")
 			w := newWorld(t, kind)
 			w.extra = "dkim: {domain: firm.example, selector: s1, key_file: dkim.pem}"
-			w.routes = `  - {name: reference, match: {subject: '/our ref (?P<ref>\S+)/'}, to: ["file+${ref}@firm.example"], continue: true}
+			w.routes = `  - {name: reference, match: {subject: '/our ref (?P<ref>\S+)/'}, ` +
+				`to: ["file+${ref}@firm.example"], continue: true}
   - {name: people, match: {not: {body: 4711}}, to_contacts: {in: [subject, body, attachment]}, continue: true}
   - {name: all, match: {}, to: [intake@firm.example]}
 `
@@ -78,7 +87,8 @@ func TestHostileMail(t *testing.T) {
 			}
 			w.imap.Append(t, desk, "INBOX", list...)
 			if r, res := w.pass(0); r.Totals.Forwarded != len(mails) {
-				t.Errorf("the pass reports %+v, want all %d forwarded\n%s\n%+v", r.Totals, len(mails), res.stderr, w.tasks())
+				t.Errorf("the pass reports %+v, want all %d forwarded\n%s\n%+v",
+					r.Totals, len(mails), res.stderr, w.tasks())
 			}
 			got := map[string]int{}
 			for _, m := range w.sink.Messages() {

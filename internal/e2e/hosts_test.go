@@ -109,7 +109,8 @@ func (h *hosts) forwardedBy(host string) int {
 func (h *hosts) sending(host string) map[string]bool {
 	h.t.Helper()
 	rows, err := h.sql.QueryContext(h.t.Context(), `SELECT t.message_id FROM monitored_emails_tasks t
-		JOIN monitored_emails_deliveries d ON d.task_id = t.id WHERE d.status = 'sending' AND t.worker LIKE ?`, host+":%")
+		JOIN monitored_emails_deliveries d ON d.task_id = t.id WHERE d.status = 'sending' AND t.worker LIKE ?`,
+		host+":%")
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -185,7 +186,8 @@ func TestHosts(t *testing.T) {
 		h.eventually(h.gotten(5))
 		b, c := h.on("b"), h.on("c")
 		h.eventually(func() bool {
-			return h.number("SELECT COUNT(DISTINCT worker) FROM monitored_emails_tasks WHERE status = 'in_progress'") == 3
+			return h.number("SELECT COUNT(DISTINCT worker) FROM monitored_emails_tasks "+
+				"WHERE status = 'in_progress'") == 3
 		})
 		answer()
 		registered := map[string]int{} // by how many hosts
@@ -262,8 +264,10 @@ func TestScanningHostIsStopped(t *testing.T) {
 			h.ended(h.on("b"), 0, 75)
 			return h.number("SELECT COUNT(*) FROM monitored_emails_tasks WHERE status = 'forwarded'") == len(backlog)
 		})
-		const registry = `SELECT SUM(CRC32(CONCAT_WS(',', id, uid, uid_validity, fingerprint))) FROM monitored_emails_tasks`
-		const cursor = `SELECT CRC32(CONCAT_WS(',', uid_validity, last_seen_uid, baseline_uid, last_scanned_at)) FROM monitored_folders`
+		const registry = `SELECT SUM(CRC32(CONCAT_WS(',', id, uid, uid_validity, fingerprint))) ` +
+			`FROM monitored_emails_tasks`
+		const cursor = `SELECT CRC32(CONCAT_WS(',', uid_validity, last_seen_uid, baseline_uid, last_scanned_at)) ` +
+			`FROM monitored_folders`
 		const inbox = `SELECT CRC32(CONCAT_WS(',', scan_token, last_scanned_at, last_error)) FROM monitored_emails`
 		before := []int{h.number(registry), h.number(cursor), h.number(inbox)}
 		if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -302,7 +306,8 @@ func (p *process) suspend() {
 
 // transactions counts those that have locked something. InnoDB refreshes this table only if no one
 // has read it for 0.1 s.
-const transactions = `SELECT COUNT(*) + SLEEP(0.15) FROM information_schema.innodb_trx WHERE trx_rows_locked + trx_rows_modified > 0`
+const transactions = `SELECT COUNT(*) + SLEEP(0.15) FROM information_schema.innodb_trx ` +
+	`WHERE trx_rows_locked + trx_rows_modified > 0`
 
 // idle reports whether no transaction has locked anything. MySQL cannot list a transaction whose
 // statement has octets that are no text (3854): then there is one.

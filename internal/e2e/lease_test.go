@@ -41,7 +41,8 @@ func TestLeaseIsRenewed(t *testing.T) {
 		h.ended(b, 0)
 		h.wantOnce(msgs)
 		if got := h.claim(); got.Status != "forwarded" || got.Attempts != 1 || got.LostLeases != 0 || len(at) != 0 {
-			t.Errorf("the task is %+v, and was sent %d times more; want it forwarded by one attempt, and no lease lost", got, len(at))
+			t.Errorf("the task is %+v, and was sent %d times more; "+
+				"want it forwarded by one attempt, and no lease lost", got, len(at))
 		}
 	})
 }

@@ -57,7 +57,8 @@ func (w *world) limited(forwarded, waiting int) {
 	}
 	if r.Totals.Forwarded != forwarded || r.Totals.Waiting != waiting || r.Totals.Retry != 0 ||
 		strings.HasPrefix(r.Limit, "smtp.limits.per_hour (10) is used up until ") != (waiting > 0) {
-		w.t.Errorf("the run reports %+v, want %d forwarded, %d waiting, none to be retried, and the limit", r, forwarded, waiting)
+		w.t.Errorf("the run reports %+v, want %d forwarded, %d waiting, none to be retried, and the limit",
+			r, forwarded, waiting)
 	}
 }
 
@@ -80,7 +81,8 @@ func TestLimits(t *testing.T) {
 		w.wantWaiting(15)
 
 		w.hourLater()
-		const due = "15, more than alerts.due (0); smtp.limits allows 10 recipients now; see that `postrider run` is started often enough"
+		const due = "15, more than alerts.due (0); smtp.limits allows 10 recipients now; " +
+			"see that `postrider run` is started often enough"
 		w.must(75, "status").has(t, due)
 		w.limited(10, 5)
 		w.hourLater()
@@ -97,7 +99,8 @@ func TestLimits(t *testing.T) {
 		}
 		for _, task := range w.tasks() {
 			if task.Status != "forwarded" || task.Attempts != 1 {
-				t.Errorf("task %d is %s after %d attempts, want it forwarded by one", task.ID, task.Status, task.Attempts)
+				t.Errorf("task %d is %s after %d attempts, want it forwarded by one",
+					task.ID, task.Status, task.Attempts)
 			}
 		}
 		w.must(0, "status").lacks(t, "waits")
@@ -114,7 +117,8 @@ func (w *world) wantWaiting(n int) {
 	}
 	for _, task := range waiting {
 		if task.Attempts != 0 || task.Reason != "" {
-			w.t.Errorf("task %d waits after %d attempts with the reason %q, want no attempt and no reason", task.ID, task.Attempts, task.Reason)
+			w.t.Errorf("task %d waits after %d attempts with the reason %q, want no attempt and no reason",
+				task.ID, task.Attempts, task.Reason)
 		}
 	}
 	w.must(0, "status").has(w.t, "Mail waits: "+limit)
@@ -185,9 +189,10 @@ func TestLimitsDamaged(t *testing.T) {
 	w.imap.Append(t, desk, "INBOX", first...)
 	w.must(0, "run")
 	w.sql(`UPDATE relay_usage SET used = 'gone'`)
+	const damaged = "its row in the table relay_usage is damaged"
 	w.imap.Append(t, desk, "INBOX", later...)
 	for _, res := range []result{w.must(75, "run"), w.must(0, "status")} {
-		if !strings.Contains(res.stderr, "its row in the table relay_usage is damaged") || !strings.Contains(res.stderr, "delete it") {
+		if !strings.Contains(res.stderr, damaged) || !strings.Contains(res.stderr, "delete it") {
 			t.Errorf("run says %q, want what is damaged, and the fix", res.stderr)
 		}
 	}

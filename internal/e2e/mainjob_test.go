@@ -14,7 +14,8 @@ func TestMainJob(t *testing.T) {
 		folders := []string{"INBOX", "Büro & Co", "Archive"}
 		backlog := mails(1000, "backlog")
 		for i, address := range inboxes {
-			w.addInbox(address, "--folder", folders[0], "--folder", folders[1], "--folder", folders[2], "--start", "all")
+			w.addInbox(address, "--start", "all",
+				"--folder", folders[0], "--folder", folders[1], "--folder", folders[2])
 			for j, folder := range folders {
 				k := i*len(folders) + j
 				w.imap.Append(t, address, folder, backlog[len(backlog)*k/9:len(backlog)*(k+1)/9]...)
@@ -54,8 +55,10 @@ func (w *world) expungedBeforeForwarding(address string, before ...[][]byte) {
 	up := w.smtpPort
 	w.smtpPort = 1 // nothing listens there
 	w.configure()
-	if r, res := w.pass(75); r.Totals.Registered != 6 || r.Totals.Forwarded != 0 || !strings.Contains(r.RelayError, "127.0.0.1:1") {
-		w.t.Errorf("with the relay down the pass reports %+v, relay error %q, want 6 registered and the relay named\n%s", r.Totals, r.RelayError, res.stderr)
+	r, res := w.pass(75)
+	if r.Totals.Registered != 6 || r.Totals.Forwarded != 0 || !strings.Contains(r.RelayError, "127.0.0.1:1") {
+		w.t.Errorf("with the relay down the pass reports %+v, relay error %q, "+
+			"want 6 registered and the relay named\n%s", r.Totals, r.RelayError, res.stderr)
 	}
 	w.imap.Expunge(w.t, address, "INBOX", uids[:2]...)
 	w.smtpPort = up
@@ -69,7 +72,8 @@ func (w *world) expungedBeforeForwarding(address string, before ...[][]byte) {
 			w.t.Errorf("task %d was skipped for %q, want vanished", one.ID, one.Reason)
 		}
 		if one.Attempts != 1 {
-			w.t.Errorf("task %d counts %d attempts, want 1: the pass without a relay does not count", one.ID, one.Attempts)
+			w.t.Errorf("task %d counts %d attempts, want 1: the pass without a relay does not count",
+				one.ID, one.Attempts)
 		}
 	}
 }
@@ -116,7 +120,9 @@ func TestUIDValidityWhileTasksWait(t *testing.T) {
 
 // TestStart checks where a folder's cursor begins.
 func TestStart(t *testing.T) {
-	for start, want := range map[string]int{"latest": 1, "now": 0, "all": 5, "since:2000-01-01": 5, "since:2999-01-01": 0} {
+	for start, want := range map[string]int{
+		"latest": 1, "now": 0, "all": 5, "since:2000-01-01": 5, "since:2999-01-01": 0,
+	} {
 		t.Run(start, func(t *testing.T) {
 			w := newWorld(t, "sqlite")
 			w.addInbox("desk@firm.example", "--start", start, "--folder", "Cases", "--folder", "Empty")

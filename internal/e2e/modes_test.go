@@ -32,7 +32,8 @@ func (w *world) makeKey() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := os.WriteFile(w.path("dkim.pem"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+	block := &pem.Block{Type: "PRIVATE KEY", Bytes: der}
+	if err := os.WriteFile(w.path("dkim.pem"), pem.EncodeToMemory(block), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
 	w.extra = "dkim: {domain: firm.example, selector: s1, key_file: dkim.pem}"
@@ -62,8 +63,9 @@ func TestModes(t *testing.T) {
 			t.Fatalf("the pass reports %+v, want three forwarded", r.Totals)
 		}
 		signed := 0
+		records := map[string]string{"s1._domainkey.firm.example": record[1]}
 		for _, m := range w.sink.Messages() {
-			for _, elsewhere := range testserver.VerifyDKIM(t, map[string]string{"s1._domainkey.firm.example": record[1]}, string(m.Data))[0] {
+			for _, elsewhere := range testserver.VerifyDKIM(t, records, string(m.Data))[0] {
 				if elsewhere != "" {
 					t.Errorf("dkimpy says of the signature: %s\n%s", elsewhere, m.Header)
 				}
@@ -79,10 +81,12 @@ func TestModes(t *testing.T) {
 			}
 		}
 		if signed != 2 {
-			t.Errorf("%d signatures, want one on what is attached, one on what is rewritten, and none on the redirect", signed)
+			t.Errorf("%d signatures, "+
+				"want one on what is attached, one on what is rewritten, and none on the redirect", signed)
 		}
 		for _, one := range w.tasks() {
-			if mode := one.Route; !strings.Contains(w.must(0, "task", "show", "--json", fmt.Sprint(one.ID)).stdout, `"mode":"`+mode+`"`) {
+			shown := w.must(0, "task", "show", "--json", fmt.Sprint(one.ID)).stdout
+			if mode := one.Route; !strings.Contains(shown, `"mode":"`+mode+`"`) {
 				t.Errorf("task show %d does not say that it went out in mode %s", one.ID, mode)
 			}
 		}
@@ -101,8 +105,10 @@ func TestMemoryOfModes(t *testing.T) {
 			w.routes = "  - {name: all, match: {}, to: [intake@firm.example], mode: " + mode + "}\n"
 			w.makeKey()
 			w.addInbox("desk@firm.example", "--start", "all")
-			large := testserver.Mail("alice@client.example", "desk@firm.example", "large", strings.Repeat(strings.Repeat("x", 76)+"\r\n", 25<<20/78)+strings.Repeat("y", 2000))
-			w.imap.Append(t, "desk@firm.example", "INBOX", large, append([]byte("X-Copy: 2\r\n"), large...), append([]byte("X-Copy: 3\r\n"), large...))
+			lines := strings.Repeat(strings.Repeat("x", 76)+"\r\n", 25<<20/78) + strings.Repeat("y", 2000)
+			large := testserver.Mail("alice@client.example", "desk@firm.example", "large", lines)
+			again := func(n string) []byte { return append([]byte("X-Copy: "+n+"\r\n"), large...) }
+			w.imap.Append(t, "desk@firm.example", "INBOX", large, again("2"), again("3"))
 			f := (&bench{T: t}).pass(w)
 			if n := len(w.sink.Messages()); n != 3 {
 				t.Fatalf("%d messages arrived, want 3\n%s", n, f.out)
@@ -144,7 +150,9 @@ func TestOneForm(t *testing.T) {
 		kind, _, _ := strings.Cut(string(m.Header[bytes.Index(m.Header, []byte("\r\nContent-Type: "))+2:]), ";")
 		got = append(got, fmt.Sprint(m.Conn, m.To, kind))
 	}
-	want := []string{"1 [ann@firm.example]Content-Type: multipart/mixed", "2 [bob@firm.example]Content-Type: multipart/mixed"}
+	want := []string{
+		"1 [ann@firm.example]Content-Type: multipart/mixed", "2 [bob@firm.example]Content-Type: multipart/mixed",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the relay has %q, want %q", got, want)
 	}

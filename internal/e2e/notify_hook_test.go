@@ -22,16 +22,27 @@ func TestHookMisbehaves(t *testing.T) {
 		told         bool
 		want         []string // on standard error
 	}{
-		{"it is not there", "", false, []string{later, "/hook cannot be run: ", "no such file or directory; correct the key hook, or make the file executable"}},
+		{"it is not there", "", false, []string{
+			later, "/hook cannot be run: ",
+			"no such file or directory; correct the key hook, or make the file executable",
+		}},
 		{"its interpreter is not there", "#!/nowhere/sh\n", false, []string{later, "/hook cannot be run: "}},
 		{"it is no program", "hello\n", false, []string{later, "/hook cannot be run: ", "exec format error"}},
-		{"it fails", "#!/bin/sh\necho no such team >&2\nexit 1\n", false, []string{failed, "no such team", later, "exit status 1"}},
+		{"it fails", "#!/bin/sh\necho no such team >&2\nexit 1\n", false, []string{
+			failed, "no such team", later, "exit status 1",
+		}},
 		{"it is killed", "#!/bin/sh\nkill -9 $$\n", false, []string{later, "signal: killed"}},
 		{"it reads nothing", "#!/bin/sh\nexec <&-\necho >> told.early\n", true, nil},
 		{"it writes a gigabyte", "#!/bin/sh\nhead -c 1000000000 /dev/zero\n", true, nil},
-		{"it writes a gigabyte and fails", "#!/bin/sh\nhead -c 1000000000 /dev/zero | tr '\\0' x >&2\nexit 1\n", false, []string{failed, "xxxx", later}},
+		{
+			"it writes a gigabyte and fails",
+			"#!/bin/sh\nhead -c 1000000000 /dev/zero | tr '\\0' x >&2\nexit 1\n", false,
+			[]string{failed, "xxxx", later},
+		},
 		{"it leaves something behind", "#!/bin/sh\nsleep 300 &\necho $! > child\n", true, nil},
-		{"it forks and fails", "#!/bin/sh\nsleep 300 &\necho $! > child\nexit 3\n", false, []string{later, "exit status 3"}},
+		{"it forks and fails", "#!/bin/sh\nsleep 300 &\necho $! > child\nexit 3\n", false, []string{
+			later, "exit status 3",
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t, "sqlite").noticing(nil)
@@ -46,7 +57,8 @@ func TestHookMisbehaves(t *testing.T) {
 			used := peakUntil(p.ended(), p.cmd.Process.Pid)
 			res := p.wait()
 			if took := time.Since(start); res.code != 75 || took > 40*time.Second {
-				t.Errorf("exit %d after %s, want 75 (for the message that is dead) soon\n%.2000s", res.code, took, res.stderr)
+				t.Errorf("exit %d after %s, want 75 (for the message that is dead) soon\n%.2000s",
+					res.code, took, res.stderr)
 			}
 			if used == 0 || used > 100<<20 {
 				t.Errorf("it took %d octets of memory, want some, and the output not to be kept", used)
@@ -93,7 +105,9 @@ func TestHookTellsASecret(t *testing.T) {
 	if res := w.must(75, "run"); !strings.Contains(res.stderr, secret) {
 		t.Errorf("the log is %q, want what the hook said", res.stderr)
 	}
-	if res := w.must(0, "status"); strings.Contains(res.stdout, secret) || !strings.Contains(res.stdout, "exit status 22; its output is in the log") {
+	const failed = "exit status 22; its output is in the log"
+	res := w.must(0, "status")
+	if strings.Contains(res.stdout, secret) || !strings.Contains(res.stdout, failed) {
 		t.Errorf("status prints\n%s\nwant that the hook failed, and not what it said", res.stdout)
 	}
 	files, err := filepath.Glob(w.path("postrider.db*"))

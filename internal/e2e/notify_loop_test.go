@@ -50,7 +50,8 @@ func (p *postOffice) deliver() bool {
 	for _, m := range fresh {
 		for _, to := range m.To {
 			if slices.Contains(p.boxes, to) {
-				p.imap.Append(p.t, to, "INBOX", slices.Concat([]byte("Return-Path: <"+m.From+">\r\nReceived: from relay by imap\r\n"), m.Data))
+				fields := "Return-Path: <" + m.From + ">\r\nReceived: from relay by imap\r\n"
+				p.imap.Append(p.t, to, "INBOX", slices.Concat([]byte(fields), m.Data))
 			}
 		}
 		for _, raw := range p.answers(m) {
@@ -118,7 +119,10 @@ func TestNoticesOfEachOther(t *testing.T) {
 			a := newPostOffice(t)
 			b := a.another()
 			a.boxes = []string{"a@firm.example", "b@firm.example"}
-			for w, addresses := range map[*world][2]string{a.world: {"a@firm.example", "b@firm.example"}, b: {"b@firm.example", "a@firm.example"}} {
+			for w, addresses := range map[*world][2]string{
+				a.world: {"a@firm.example", "b@firm.example"},
+				b:       {"b@firm.example", "a@firm.example"},
+			} {
 				own, other := addresses[0], addresses[1]
 				w.extra = "notify: {to: " + other + ", at_most: 0s}"
 				w.routes = "  - {name: all, match: {}, to: [" + other + ", nobody@firm.example]}\n"
@@ -172,10 +176,12 @@ func TestNoticesAnswered(t *testing.T) {
 					if !slices.Contains(m.To, "ops@firm.example") && m.From == "" {
 						return nil
 					}
-					return [][]byte{testserver.Mail(m.To[0], forwarder, "I am away", "Until Monday.", "Return-Path: <"+tt.path+">", tt.field)}
+					path := "Return-Path: <" + tt.path + ">"
+					return [][]byte{testserver.Mail(m.To[0], forwarder, "I am away", "Until Monday.", path, tt.field)}
 				}
 				p.extra = "notify: {to: ops@firm.example, at_most: 0s}"
-				p.routes = "  - {name: own, match: {inbox: " + forwarder + "}, to: [away@firm.example]}\n  - {name: all, match: {}, to: [nobody@firm.example]}\n"
+				p.routes = "  - {name: own, match: {inbox: " + forwarder + "}, to: [away@firm.example]}\n" +
+					"  - {name: all, match: {}, to: [nobody@firm.example]}\n"
 				p.configure()
 				p.addInbox(desk, "--start", "all")
 				p.addInbox(forwarder, "--start", "all")
@@ -216,7 +222,8 @@ func once(answers func(smtpsink.Message) [][]byte) func(smtpsink.Message) [][]by
 func TestNoticesAnsweredAndDead(t *testing.T) {
 	p := newPostOffice(t)
 	p.answers = func(m smtpsink.Message) [][]byte {
-		return [][]byte{testserver.Mail("ops@firm.example", forwarder, fmt.Sprint("I am away ", p.seen), "Until Monday.", "Return-Path: <>")}
+		subject := fmt.Sprint("I am away ", p.seen)
+		return [][]byte{testserver.Mail("ops@firm.example", forwarder, subject, "Until Monday.", "Return-Path: <>")}
 	}
 	p.extra = "notify: {to: ops@firm.example}"
 	p.routes = "  - {name: all, match: {}, to: [nobody@firm.example]}\n"

@@ -9,7 +9,8 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
-const noNull = "the relay refuses the null reverse-path, which bounces and failure notices need; ask its operator, or set hook to be notified"
+const noNull = "the relay refuses the null reverse-path, which bounces and failure notices need; " +
+	"ask its operator, or set hook to be notified"
 
 // TestNoticesNullRefused: a relay that refuses the null reverse-path gets no notice. That is logged
 // three times, with the fix, and then less often. Everything else goes on.
@@ -28,10 +29,12 @@ func TestNoticesNullRefused(t *testing.T) {
 			return w, "550 5.7.1 no null sender from who logs in"
 		},
 		"at RCPT, as Postfix does": func() (*world, string) {
-			w := newRelayWorld(t, relayCase{to: "got@firm.example, nobody@firm.example", mails: mails(1, "letter"), settings: []string{
-				"smtpd_sender_restrictions = check_sender_access inline:{ {<> = REJECT} }",
-				"relay_recipient_maps = inline:{ {got@firm.example=x}, {ops@firm.example=x} }",
-			}})
+			w := newRelayWorld(t, relayCase{
+				to: "got@firm.example, nobody@firm.example", mails: mails(1, "letter"), settings: []string{
+					"smtpd_sender_restrictions = check_sender_access inline:{ {<> = REJECT} }",
+					"relay_recipient_maps = inline:{ {got@firm.example=x}, {ops@firm.example=x} }",
+				},
+			})
 			return w.world, "554 5.7.1 <>: Sender address rejected: Access denied"
 		},
 	} {
@@ -53,7 +56,9 @@ func TestNoticesNullRefused(t *testing.T) {
 				}
 			}
 			status := w.must(0, "status").stdout
-			for _, want := range []string{"notices: 1 waiting for ops@firm.example; the last attempt failed: ", reply, noNull} {
+			for _, want := range []string{
+				"notices: 1 waiting for ops@firm.example; the last attempt failed: ", reply, noNull,
+			} {
 				if !strings.Contains(status, want) {
 					t.Errorf("status prints\n%s\nwant %q in it", status, want)
 				}

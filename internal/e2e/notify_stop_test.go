@@ -190,7 +190,8 @@ func TestNoticesBeforeMail(t *testing.T) {
 func TestNoticesThroughPostfix(t *testing.T) {
 	w := newRelayWorld(t, relayCase{
 		to: "nobody@firm.example", mails: mails(1, "letter"), settings: []string{
-			ownSenderOnly, "smtpd_sender_restrictions = reject_sender_login_mismatch", "relay_recipient_maps = inline:{ ops@firm.example=x }",
+			ownSenderOnly, "smtpd_sender_restrictions = reject_sender_login_mismatch",
+			"relay_recipient_maps = inline:{ ops@firm.example=x }",
 		},
 	})
 	w.extra += "notify: {to: ops@firm.example}\n"

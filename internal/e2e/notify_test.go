@@ -121,7 +121,9 @@ func (w *world) wantNotices(what string, hooks int, subjects ...string) []smtpsi
 // later makes an hour pass for the notices.
 func (w *world) later() {
 	w.t.Helper()
-	w.sql(fmt.Sprintf("UPDATE monitored_emails_channels SET told_at = told_at - %[1]d, held_at = held_at - %[1]d, failed_at = failed_at - %[1]d", int64(time.Hour/time.Microsecond)))
+	const earlier = "UPDATE monitored_emails_channels " +
+		"SET told_at = told_at - %[1]d, held_at = held_at - %[1]d, failed_at = failed_at - %[1]d"
+	w.sql(fmt.Sprintf(earlier, int64(time.Hour/time.Microsecond)))
 }
 
 // TestNotices: there is one digest, nothing is reported twice, and what comes up in between is in
@@ -135,8 +137,10 @@ func TestNotices(t *testing.T) {
 		mails := w.wantNotices("one is dead", 1, "1 message is dead")
 		text := string(mails[0].Data)
 		for _, want := range []string{
-			"X-Postrider-Trace: report\r\n", "Auto-Submitted: auto-generated\r\n", "\r\n  lacks it: nobody@firm.example (550 5.1.1 there is nobody)\r\n",
-			"\r\n  has it:   got@firm.example (250 ", "\r\n  try:      postrider task show 1\r\n            postrider task retry 1\r\n",
+			"X-Postrider-Trace: report\r\n", "Auto-Submitted: auto-generated\r\n",
+			"\r\n  lacks it: nobody@firm.example (550 5.1.1 there is nobody)\r\n",
+			"\r\n  has it:   got@firm.example (250 ",
+			"\r\n  try:      postrider task show 1\r\n            postrider task retry 1\r\n",
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the notice is\n%s\nwant %q in it", text, want)
@@ -146,7 +150,8 @@ func TestNotices(t *testing.T) {
 			t.Errorf("its reverse-path is %q, want a null one", mails[0].From)
 		}
 		d := w.digests()[0]
-		if d.Counts["dead"] != 1 || len(d.Tasks) != 1 || d.Tasks[0].ID != 1 || d.Tasks[0].Deliveries[0].Recipient != "nobody@firm.example" || d.Tasks[0].Deliveries[0].Code != 550 {
+		if d.Counts["dead"] != 1 || len(d.Tasks) != 1 || d.Tasks[0].ID != 1 ||
+			d.Tasks[0].Deliveries[0].Recipient != "nobody@firm.example" || d.Tasks[0].Deliveries[0].Code != 550 {
 			t.Errorf("the hook got %+v, want task 1 and who lacks it", d)
 		}
 		w.must(0, "run")
@@ -154,7 +159,9 @@ func TestNotices(t *testing.T) {
 		w.put("desk@firm.example", "two")
 		w.must(75, "run")
 		w.wantNotices("another within the hour", 1, "1 message is dead")
-		if res := w.must(0, "status"); !strings.Contains(res.stdout, "notices: 1 waiting for ops@firm.example\n") || !strings.Contains(res.stdout, "notices: 1 waiting for hook\n") {
+		res := w.must(0, "status")
+		if !strings.Contains(res.stdout, "notices: 1 waiting for ops@firm.example\n") ||
+			!strings.Contains(res.stdout, "notices: 1 waiting for hook\n") {
 			t.Errorf("status prints\n%s\nwant the notices that wait", res.stdout)
 		}
 		w.later()
@@ -211,7 +218,10 @@ func TestNoticesUncertain(t *testing.T) {
 	w.put("desk@firm.example", "lost")
 	w.must(75, "run")
 	mails := w.wantNotices("it is held", 1, "1 message is uncertain")
-	for _, want := range []string{"\r\n  may have: lost@firm.example", "\r\n            postrider task resolve --delivered 1\r\n            postrider task resolve --retry 1\r\n"} {
+	for _, want := range []string{
+		"\r\n  may have: lost@firm.example",
+		"\r\n            postrider task resolve --delivered 1\r\n            postrider task resolve --retry 1\r\n",
+	} {
 		if !strings.Contains(string(mails[0].Data), want) {
 			t.Errorf("the notice is\n%s\nwant %q in it", mails[0].Data, want)
 		}
@@ -236,12 +246,17 @@ func TestNoticesUnreachable(t *testing.T) {
 		w.must(75, "run")
 	}
 	mails := w.wantNotices("four passes", 1, "1 inbox is unreachable")
-	for _, want := range []string{"Inbox desk@firm.example has been unreachable since ", "\r\n  error:    ", "\r\n  try:      postrider inbox check desk@firm.example\r\n"} {
+	for _, want := range []string{
+		"Inbox desk@firm.example has been unreachable since ", "\r\n  error:    ",
+		"\r\n  try:      postrider inbox check desk@firm.example\r\n",
+	} {
 		if !strings.Contains(string(mails[0].Data), want) {
 			t.Errorf("the notice is\n%s\nwant %q in it", mails[0].Data, want)
 		}
 	}
-	if d := w.digests()[0]; len(d.Inboxes) != 1 || d.Inboxes[0].Until != nil || !strings.Contains(d.Inboxes[0].Error, "password") || strings.Contains(d.Inboxes[0].Error, password) {
+	d := w.digests()[0]
+	if len(d.Inboxes) != 1 || d.Inboxes[0].Until != nil ||
+		!strings.Contains(d.Inboxes[0].Error, "password") || strings.Contains(d.Inboxes[0].Error, password) {
 		t.Errorf("the hook got %+v, want the inbox and why", d)
 	}
 	w.imap.SetPassword(t, "desk@firm.example", password)
@@ -265,7 +280,8 @@ func TestNoticesComeBack(t *testing.T) {
 	w.later()
 	w.must(0, "run")
 	w.wantNotices("it came back", 1, "1 message is dead")
-	if skipped := w.tasks("--status", "skipped"); len(skipped) != 1 || !strings.Contains(skipped[0].Reason, "loop: it is a failure notice of postrider") {
+	skipped := w.tasks("--status", "skipped")
+	if len(skipped) != 1 || !strings.Contains(skipped[0].Reason, "loop: it is a failure notice of postrider") {
 		t.Errorf("the skipped tasks are %+v, want the notice, with the reason", skipped)
 	}
 }

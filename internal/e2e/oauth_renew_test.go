@@ -27,7 +27,8 @@ func (w *world) ageToken(issued, expires time.Duration) {
 			ID              int64
 			Account, Sealed string
 		}
-		err := tx.Raw("SELECT e.id, t.account, t.sealed FROM oauth_tokens t, monitored_emails e WHERE e.email_address = ?", office).Scan(&row).Error
+		err := tx.Raw("SELECT e.id, t.account, t.sealed FROM oauth_tokens t, monitored_emails e "+
+			"WHERE e.email_address = ?", office).Scan(&row).Error
 		if err != nil {
 			return err
 		}
@@ -55,7 +56,9 @@ func (w *world) ageToken(issued, expires time.Duration) {
 
 // binding is what the token of the inbox is encrypted for.
 func (w *world) binding(id int64) []byte {
-	in := inbox.Inbox{ID: id, Address: office, Host: "127.0.0.1", Port: w.imapPort, Security: inbox.None, Username: office}
+	in := inbox.Inbox{
+		ID: id, Address: office, Host: "127.0.0.1", Port: w.imapPort, Security: inbox.None, Username: office,
+	}
 	return tokens.ForInbox(in, w.app).Binding()
 }
 
@@ -236,7 +239,8 @@ func TestKilledWhileRenewing(t *testing.T) {
 					t.Errorf("%d messages arrived, want 1", n)
 				}
 				counts := provider.Switch("counts")
-				if want := map[bool]string{true: "1 renewed, 1 reused", false: "1 renewed, 0 reused"}[step.lost]; counts != want {
+				want := map[bool]string{true: "1 renewed, 1 reused", false: "1 renewed, 0 reused"}[step.lost]
+				if counts != want {
 					t.Errorf("the provider counts %s, want %s", counts, want)
 				}
 			})

@@ -42,7 +42,8 @@ func TestServiceAccount(t *testing.T) {
 			return
 		}
 		resp, err := http.PostForm(provider.Issuer+"oauth/token", url.Values{
-			"grant_type": {"client_credentials"}, "client_id": {"sid1"}, "client_secret": {"verysecret"}, "scope": {"openid email"},
+			"grant_type": {"client_credentials"}, "scope": {"openid email"},
+			"client_id": {"sid1"}, "client_secret": {"verysecret"},
 		})
 		if err != nil {
 			rw.WriteHeader(http.StatusBadGateway)
@@ -54,9 +55,10 @@ func TestServiceAccount(t *testing.T) {
 		_, _ = io.Copy(rw, resp.Body)
 	}))
 	t.Cleanup(google.Close)
+	block := &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
 	file, err := json.Marshal(map[string]string{
-		"type": "service_account", "client_email": "robot@project.example", "private_key_id": "k1", "token_uri": google.URL,
-		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),
+		"type": "service_account", "client_email": "robot@project.example", "token_uri": google.URL,
+		"private_key_id": "k1", "private_key": string(pem.EncodeToMemory(block)),
 	})
 	if err == nil {
 		err = os.WriteFile(w.path("service-account.json"), file, 0o600)
@@ -80,12 +82,16 @@ func TestServiceAccount(t *testing.T) {
 	if n := len(asked); n != 3 {
 		t.Errorf("there were %d tokens, want one for inbox add, and one for each pass", n)
 	}
-	other := []string{"inbox", "add", "ann@firm.example", "--host", "127.0.0.1", "--port", fmt.Sprint(w.imapPort), "--security", "none", "--oauth", "corp"}
+	other := []string{
+		"inbox", "add", "ann@firm.example", "--host", "127.0.0.1", "--port", fmt.Sprint(w.imapPort),
+		"--security", "none", "--oauth", "corp",
+	}
 	const refused = "inbox ann@firm.example was not added: oauth.corp: the provider refuses it (unauthorized_client)"
 	if res := w.must(1, other...); !strings.Contains(res.stderr, refused) {
 		t.Errorf("for an account that was not delegated it says %s, want %q", res.stderr, refused)
 	}
-	if res := w.must(2, "inbox", "login", office); !strings.Contains(res.stderr, "oauth.corp gets its tokens by service account") {
+	res := w.must(2, "inbox", "login", office)
+	if !strings.Contains(res.stderr, "oauth.corp gets its tokens by service account") {
 		t.Errorf("a login says %s, want that there is none", res.stderr)
 	}
 }
@@ -104,12 +110,14 @@ func TestAddWithApplication(t *testing.T) {
 	// An import logs in to it, too.
 	w.must(0, "inbox", "remove", office, "--yes")
 	for folder, code := range map[string]int{"IBOX": 1, "INBOX": 0} {
-		file := fmt.Sprintf("address,host,port,security,password,folders\n%s,127.0.0.1,%d,none,oauth:corp,%s\n", office, w.imapPort, folder)
+		file := fmt.Sprintf("address,host,port,security,password,folders\n"+
+			"%s,127.0.0.1,%d,none,oauth:corp,%s\n", office, w.imapPort, folder)
 		if err := os.WriteFile(w.path("inboxes.csv"), []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		res := w.must(code, "inbox", "import", w.path("inboxes.csv"), "--check", "--dry-run")
-		if code != 0 && !strings.Contains(res.stderr, `inboxes.csv:2: inbox office@firm.example: folder "IBOX" does not exist`) {
+		const missing = `inboxes.csv:2: inbox office@firm.example: folder "IBOX" does not exist`
+		if code != 0 && !strings.Contains(res.stderr, missing) {
 			t.Errorf("the import says %s, want that there is no such folder", res.stderr)
 		}
 	}
@@ -135,7 +143,8 @@ func TestMechanisms(t *testing.T) {
 
 func TestApplicationLogin(t *testing.T) {
 	w, _ := withProvider(t, "sqlite", itself)
-	if res := w.must(2, "inbox", "login", office); !strings.Contains(res.stderr, "there is no login: oauth.corp gets its tokens by application") {
+	res := w.must(2, "inbox", "login", office)
+	if !strings.Contains(res.stderr, "there is no login: oauth.corp gets its tokens by application") {
 		t.Errorf("login of an application that acts for itself: %s", res.stderr)
 	}
 	w.put(office, "one")
@@ -153,7 +162,8 @@ func signedBy(key *rsa.PublicKey, assertion string) string {
 	signature, _ := base64.RawURLEncoding.DecodeString(parts[2])
 	claims, _ := base64.RawURLEncoding.DecodeString(parts[1])
 	var c struct{ Sub, Scope string }
-	if rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) != nil || json.Unmarshal(claims, &c) != nil || c.Scope != "https://mail.google.com/" {
+	if rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) != nil ||
+		json.Unmarshal(claims, &c) != nil || c.Scope != "https://mail.google.com/" {
 		return ""
 	}
 	return c.Sub

@@ -32,7 +32,10 @@ func withProvider(t *testing.T, kind, app string) (*world, *testserver.OIDC) {
 
 // addOffice is the command that adds the inbox.
 func (w *world) addOffice() []string {
-	return []string{"inbox", "add", office, "--host", "127.0.0.1", "--port", fmt.Sprint(w.imapPort), "--security", "none", "--oauth", "corp"}
+	return []string{
+		"inbox", "add", office, "--host", "127.0.0.1", "--port", fmt.Sprint(w.imapPort),
+		"--security", "none", "--oauth", "corp",
+	}
 }
 
 // withAccount is an installation whose accounts are on a Dovecot that takes the provider's tokens.
@@ -102,7 +105,9 @@ func (w *world) paste(provider *testserver.OIDC, change func(string) string) *pr
 	return w.pasteAs(provider, office, change, "inbox", "login", office, "--no-browser")
 }
 
-func (w *world) pasteAs(provider *testserver.OIDC, user string, change func(string) string, command ...string) *process {
+func (w *world) pasteAs(
+	provider *testserver.OIDC, user string, change func(string) string, command ...string,
+) *process {
 	w.t.Helper()
 	in, out := io.Pipe()
 	p := w.startReading(in, command...)
@@ -115,7 +120,9 @@ func TestDeviceLogin(t *testing.T) {
 	for _, kind := range all {
 		w, provider := withProvider(t, kind, devices)
 		r, _ := w.pass(75)
-		if !strings.Contains(r.Inboxes[0].Error, "needs login: there was no login with corp yet; log in with `postrider inbox login office@firm.example`") {
+		const never = "needs login: there was no login with corp yet; " +
+			"log in with `postrider inbox login office@firm.example`"
+		if !strings.Contains(r.Inboxes[0].Error, never) {
 			t.Errorf("before the login the error is %q, want the command that logs in", r.Inboxes[0].Error)
 		}
 		p := w.start(nil, "inbox", "login", office)
@@ -179,6 +186,9 @@ func get(t *testing.T, page string) int {
 	return resp.StatusCode
 }
 
+// anotherState is the address at which another login ended.
+func anotherState(s string) string { return strings.Replace(s, "state=", "state=x", 1) }
+
 // TestPastedAddress is the login of a host without a browser.
 func TestPastedAddress(t *testing.T) {
 	w, provider := withProvider(t, "sqlite", browsers)
@@ -187,9 +197,13 @@ func TestPastedAddress(t *testing.T) {
 		code       int
 		change     func(string) string
 	}{
-		{"another login's", "its state differs", 1, func(s string) string { return strings.Replace(s, "state=", "state=x", 1) }},
-		{"not the address", "this is not the address at which the login ended", 1, func(string) string { return "http://localhost/" }},
-		{"refused there", "corp refuses the login (access_denied)", 1, func(s string) string { return strings.Replace(s, "code=", "error=access_denied&x=", 1) }},
+		{"another login's", "its state differs", 1, anotherState},
+		{"not the address", "this is not the address at which the login ended", 1, func(string) string {
+			return "http://localhost/"
+		}},
+		{"refused there", "corp refuses the login (access_denied)", 1, func(s string) string {
+			return strings.Replace(s, "code=", "error=access_denied&x=", 1)
+		}},
 		{"nothing", "no address was given", 1, func(string) string { return "" }},
 		{"right", "", 0, func(s string) string { return s + "\n" }},
 	} {
@@ -227,10 +241,28 @@ func TestAddWithOAuth(t *testing.T) {
 		flags            []string
 		change           func(string) string
 	}{
-		{"another account", "ann@firm.example", "inbox office@firm.example was not added: ann@firm.example logged in, and not office@firm.example", 1, nil, same},
-		{"another login", office, "was not added: log in as office@firm.example: the address belongs to another login", 1, nil, func(s string) string { return strings.Replace(s, "state=", "state=x", 1) }},
-		{"no folder of that name", office, `was not added: folder "IBOX" does not exist; did you mean INBOX?`, 2, []string{"--folder", "IBOX"}, same},
-		{"refused by the server", "ann@firm.example", "was not added: imap 127.0.0.1:", 1, []string{"--account", "ann@firm.example"}, same},
+		{
+			"another account", "ann@firm.example",
+			"inbox office@firm.example was not added: ann@firm.example logged in, and not office@firm.example", 1,
+			nil, same,
+		},
+		{
+			"another login", office,
+			"was not added: log in as office@firm.example: the address belongs to another login", 1,
+			nil, anotherState,
+		},
+		{
+			"no folder of that name", office,
+			`was not added: folder "IBOX" does not exist; did you mean INBOX?`, 2,
+			[]string{"--folder", "IBOX"},
+			same,
+		},
+		{
+			"refused by the server", "ann@firm.example",
+			"was not added: imap 127.0.0.1:", 1,
+			[]string{"--account", "ann@firm.example"},
+			same,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w.pasteAs(provider, tt.user, tt.change, append(add, tt.flags...)...).wantEnd(tt.code, tt.says)
@@ -269,7 +301,8 @@ func TestWithdrawnConsent(t *testing.T) {
 		if r.Inboxes[1].Error != "" {
 			t.Errorf("the error of the other inbox is %q, want none", r.Inboxes[1].Error)
 		}
-		if !strings.Contains(r.Inboxes[0].Error, "needs login: ") || !strings.Contains(r.Inboxes[0].Error, "postrider inbox login "+office) {
+		said := r.Inboxes[0].Error
+		if !strings.Contains(said, "needs login: ") || !strings.Contains(said, "postrider inbox login "+office) {
 			t.Errorf("the error is %q, want needs login and the command", r.Inboxes[0].Error)
 		}
 	}
@@ -294,7 +327,9 @@ func TestProviderIsDown(t *testing.T) {
 	provider.Switch("down")
 	w.expireToken()
 	r, _ := w.pass(75)
-	if strings.Contains(r.Inboxes[0].Error, "needs login") || !strings.Contains(r.Inboxes[0].Error, "gives no token now") && !strings.Contains(r.Inboxes[0].Error, "ask ") {
+	said := r.Inboxes[0].Error
+	if strings.Contains(said, "needs login") ||
+		!strings.Contains(said, "gives no token now") && !strings.Contains(said, "ask ") {
 		t.Errorf("the error is %q, want the provider's outage", r.Inboxes[0].Error)
 	}
 	provider.Switch("up")
@@ -307,7 +342,8 @@ func TestRelayWithTokens(t *testing.T) {
 	w, provider := withProvider(t, "sqlite", browsers)
 	w.logIn(provider)
 	relay := testserver.Postfix(t, testserver.PostfixOptions{AuthPort: w.imap.AuthPort, Next: w.sink.Port()})
-	w.smtp = fmt.Sprintf("host: 127.0.0.1, port: %d, security: starttls, ca_file: '%s', username: %s, auth: oauth, oauth: corp", relay.Port, relay.CAFile, office)
+	w.smtp = fmt.Sprintf("host: 127.0.0.1, port: %d, security: starttls, ca_file: '%s', "+
+		"username: %s, auth: oauth, oauth: corp", relay.Port, relay.CAFile, office)
 	w.configure()
 	w.put(office, "one")
 	r, _ := w.pass(75)
@@ -347,14 +383,16 @@ func TestTokenCommand(t *testing.T) {
 		token = stored.Access
 		return err
 	})
-	w.extra = fmt.Sprintf("oauth:\n  corp: {token_command: [/bin/sh, -c, 'test \"$0\" = \"%s\" && echo %s', '{account}']}\n", office, token)
+	w.extra = fmt.Sprintf("oauth:\n  corp: {token_command: "+
+		"[/bin/sh, -c, 'test \"$0\" = \"%s\" && echo %s', '{account}']}\n", office, token)
 	w.configure()
 	w.put(office, "two")
 	w.pass(0)
 	w.extra = "oauth:\n  corp: {token_command: [/bin/sh, -c, 'echo the vault is sealed >&2; exit 3']}\n"
 	w.configure()
 	r, _ := w.pass(75)
-	if !strings.Contains(r.Inboxes[0].Error, "oauth.corp.token_command: ") || !strings.Contains(r.Inboxes[0].Error, "the vault is sealed") {
+	said := r.Inboxes[0].Error
+	if !strings.Contains(said, "oauth.corp.token_command: ") || !strings.Contains(said, "the vault is sealed") {
 		t.Errorf("the error is %q, want what the program says", r.Inboxes[0].Error)
 	}
 }

@@ -35,18 +35,22 @@ func TestOwnAddress(t *testing.T) {
 	}{
 		{
 			"alone", "  - {name: self, match: {}, to: [Desk@firm.example]}\n", "", 0, "", 2,
-			`loop: the only recipient of route "self" is the inbox's own address, Desk@firm.example; `, `own_address: forward`, "forwards only to this inbox's own address",
+			`loop: the only recipient of route "self" is the inbox's own address, Desk@firm.example; `,
+			`own_address: forward`, "forwards only to this inbox's own address",
 		},
 		{
-			"beside others", "  - {name: self, match: {}, to: [desk@firm.example, intake@firm.example]}\n", "", 2, "[intake@firm.example]", 2,
+			"beside others", "  - {name: self, match: {}, to: [desk@firm.example, intake@firm.example]}\n",
+			"", 2, "[intake@firm.example]", 2,
 			"", "left_out", "",
 		},
 		{
-			"wanted by the route", "  - {name: self, match: {}, to: [desk@firm.example], own_address: forward}\n", "", 2, "[desk@firm.example]", 4,
+			"wanted by the route", "  - {name: self, match: {}, to: [desk@firm.example], own_address: forward}\n",
+			"", 2, "[desk@firm.example]", 4,
 			"loop: it was forwarded from this inbox before", "forwarded", "forwards to this inbox's own address",
 		},
 		{
-			"wanted in general", "  - {name: self, match: {}, to: [desk@firm.example, intake@firm.example]}\n", "forward", 2, "[desk@firm.example intake@firm.example]", 4,
+			"wanted in general", "  - {name: self, match: {}, to: [desk@firm.example, intake@firm.example]}\n",
+			"forward", 2, "[desk@firm.example intake@firm.example]", 4,
 			"loop: it was forwarded from this inbox before", "forwarded", "forwards to this inbox's own address",
 		},
 	}
@@ -88,7 +92,8 @@ func TestOwnAddress(t *testing.T) {
 			}
 			w.must(0, "task", "show", "1").has(t, tt.says)
 			note := "note    inbox " + desk + ": route self "
-			if got := w.must(0, "check").stdout; strings.Contains(got, note) != (tt.check != "") || !strings.Contains(got, tt.check) {
+			got := w.must(0, "check").stdout
+			if strings.Contains(got, note) != (tt.check != "") || !strings.Contains(got, tt.check) {
 				t.Errorf("check does not print the note %q:\n%s", tt.check, got)
 			}
 		})

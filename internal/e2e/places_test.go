@@ -235,7 +235,8 @@ func (s *storm) openDatabase() *sql.DB {
 	}
 	if s.kind == "galera" || s.kind == "balancer" { // the first node, which is never harmed
 		_, name, _ := strings.Cut(dsn, ")/")
-		dsn = fmt.Sprintf("root@tcp(127.0.0.1:%d)/%s?wsrep_sync_wait=7", testserver.GaleraCluster(s.t).Nodes[0].Port, name)
+		port := testserver.GaleraCluster(s.t).Nodes[0].Port
+		dsn = fmt.Sprintf("root@tcp(127.0.0.1:%d)/%s?wsrep_sync_wait=7", port, name)
 	}
 	db, err := sql.Open(driver, dsn)
 	if err != nil {

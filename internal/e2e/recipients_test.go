@@ -62,7 +62,8 @@ func TestThreeOutcomes(t *testing.T) {
 		if r, _ := w.pass(75); r.Totals.Retry != 1 || r.Totals.Dead+r.Totals.Forwarded != 0 {
 			t.Errorf("the first pass reports %+v, want one message that is tried again", r.Totals)
 		}
-		w.wantDeliveries("error", later+" pending 451 4.2.1 come back later", never+" failed 550 5.1.1 there is nobody", taken+" delivered 250 2.0.0 taken")
+		w.wantDeliveries("error", later+" pending 451 4.2.1 come back later",
+			never+" failed 550 5.1.1 there is nobody", taken+" delivered 250 2.0.0 taken")
 		w.wantShown(
 			`(?m)^status +error$`, `(?m)^due +`, `later@firm.example\tpending\t451\t4\.2\.1 come back later`,
 			`never@firm.example\tfailed\t550\t5\.1\.1 there is nobody`, `taken@firm.example\tdelivered\t250\t2\.0\.0`)
@@ -73,15 +74,18 @@ func TestThreeOutcomes(t *testing.T) {
 		if second.code != 75 || !strings.Contains(second.stdout, `"dead":1`) {
 			t.Errorf("the last pass: exit %d, %s; want 75 and one dead", second.code, second.stdout)
 		}
-		w.wantDeliveries("dead", later+" delivered 250 2.0.0 taken", never+" failed 550 5.1.1 there is nobody", taken+" delivered 250 2.0.0 taken")
-		if why := w.tasks()[0].Reason; !strings.Contains(why, never) || strings.Contains(why, later) || strings.Contains(why, taken) {
+		w.wantDeliveries("dead", later+" delivered 250 2.0.0 taken",
+			never+" failed 550 5.1.1 there is nobody", taken+" delivered 250 2.0.0 taken")
+		why := w.tasks()[0].Reason
+		if !strings.Contains(why, never) || strings.Contains(why, later) || strings.Contains(why, taken) {
 			t.Errorf("the reason is %q, want it to name only %s", why, never)
 		}
 		w.wantShown(`(?m)^status +dead$`, `(?m)^reason +permanently refused: never@firm\.example: 550 5\.1\.1`)
 
 		w.pass(0)
 		if r, l, n := rcpts.of(never), rcpts.of(later), rcpts.of(taken); r != 1 || l != 2 || n != 1 {
-			t.Errorf("the relay was asked %d, %d and %d times about never@, later@ and taken@, want once, twice and once", r, l, n)
+			t.Errorf("the relay was asked %d, %d and %d times about never@, later@ and taken@, "+
+				"want once, twice and once", r, l, n)
 		}
 		if got := w.perRecipient(); got[taken] != 1 || got[later] != 1 || len(got) != 2 {
 			t.Errorf("copies that arrived: %v, want one for each who was accepted", got)
@@ -103,7 +107,8 @@ func (w *world) wantDeliveries(status string, want ...string) {
 		fits = fits && strings.HasPrefix(got[i], strings.TrimSuffix(want[i], " taken"))
 	}
 	if one.Status != status || !fits {
-		w.t.Errorf("the task is %s with the deliveries\n%s\nwant %s with\n%s", one.Status, strings.Join(got, "\n"), status, strings.Join(want, "\n"))
+		w.t.Errorf("the task is %s with the deliveries\n%s\nwant %s with\n%s",
+			one.Status, strings.Join(got, "\n"), status, strings.Join(want, "\n"))
 	}
 }
 

@@ -65,7 +65,8 @@ func newRelayWorld(t *testing.T, c relayCase) *relayWorld {
 	rw := &relayWorld{world: w, mails: c.mails}
 	if c.policy != nil {
 		port := policyService(t, func(asked map[string]string) string { return c.policy(rw, asked) })
-		opts.Settings = append(opts.Settings, strings.ReplaceAll(c.policyAt, "POLICY", fmt.Sprintf("check_policy_service inet:127.0.0.1:%d", port)))
+		policy := fmt.Sprintf("check_policy_service inet:127.0.0.1:%d", port)
+		opts.Settings = append(opts.Settings, strings.ReplaceAll(c.policyAt, "POLICY", policy))
 	}
 	rw.relay = testserver.Postfix(t, opts)
 	rw.smtpPort = rw.relay.Port

@@ -28,36 +28,63 @@ const (
 
 // encodingCases are the rows about octets and addresses that some relays refuse, by mode.
 func encodingCases() map[string]relayCase {
+	raw := func(text string) [][]byte { return [][]byte{[]byte("From: alice@client.example\r\n" + text)} }
 	umlauts := [][]byte{testserver.Mail("alice@client.example", desk, "umlauts", "Grüße")}
-	header := [][]byte{[]byte("From: alice@client.example\r\nSubject: Größe\r\nMessage-ID: <8bit@client.example>\r\n\r\nThe body.\r\n")}
-	foreign := [][]byte{testserver.Mail("alice@client.example", desk, "foreign", "The body.", "Return-Path: <jörg@client.example>")}
+	header := raw("Subject: Größe\r\nMessage-ID: <8bit@client.example>\r\n\r\nThe body.\r\n")
+	foreign := [][]byte{
+		testserver.Mail("alice@client.example", desk, "foreign", "The body.", "Return-Path: <jörg@client.example>"),
+	}
 	long := [][]byte{testserver.Mail("alice@client.example", desk, "long", "short\r\n"+strings.Repeat("x", 2000))}
-	bare := [][]byte{[]byte("From: alice@client.example\r\nSubject: bare\r\nMessage-ID: <bare@client.example>\r\n\r\none\rtwo\nthree\r\n")}
-	open := [][]byte{[]byte("From: alice@client.example\r\nSubject: open\r\nMessage-ID: <open@client.example>\r\n\r\none\r\ntwo")}
+	bare := raw("Subject: bare\r\nMessage-ID: <bare@client.example>\r\n\r\none\rtwo\nthree\r\n")
+	open := raw("Subject: open\r\nMessage-ID: <open@client.example>\r\n\r\none\r\ntwo")
 	return map[string]relayCase{
-		"8-bit text without 8BITMIME, attached":      {settings: []string{noEightBit}, mails: umlauts, before: setting("MODE", "attach"), then: arrivesAttached},
-		"8-bit text without 8BITMIME, rewritten":     {settings: []string{noEightBit}, mails: umlauts, before: setting("MODE", "rewrite"), then: arrivesAttached},
-		"8-bit text without 8BITMIME, with fallback": {settings: []string{noEightBit}, mails: umlauts, before: setting("FALLBACK", "attach"), then: arrivesAttached},
-		"8-bit text with 8BITMIME, rewritten":        {mails: umlauts, before: setting("MODE", "rewrite"), then: bodyArrives("Grüße\r\n")},
-		"8-bit header without SMTPUTF8":              {settings: []string{noUTF8}, mails: header, then: fieldArrives("Subject: Größe\r\n")},
-		"8-bit header without SMTPUTF8, rewritten": {
-			settings: []string{noUTF8}, mails: header, before: setting("MODE", "rewrite"), then: fieldArrives("Subject: =?utf-8?q?Gr=C3=B6=C3=9Fe?="),
+		"8-bit text without 8BITMIME, attached": {
+			settings: []string{noEightBit}, mails: umlauts,
+			before: setting("MODE", "attach"), then: arrivesAttached,
 		},
-		"sender that needs SMTPUTF8": {settings: []string{noUTF8}, mails: foreign, before: setting("ENVELOPE_FROM", "keep"), then: reasonSays("SMTPUTF8")},
+		"8-bit text without 8BITMIME, rewritten": {
+			settings: []string{noEightBit}, mails: umlauts,
+			before: setting("MODE", "rewrite"), then: arrivesAttached,
+		},
+		"8-bit text without 8BITMIME, with fallback": {
+			settings: []string{noEightBit}, mails: umlauts,
+			before: setting("FALLBACK", "attach"), then: arrivesAttached,
+		},
+		"8-bit text with 8BITMIME, rewritten": {
+			mails: umlauts, before: setting("MODE", "rewrite"), then: bodyArrives("Grüße\r\n"),
+		},
+		"8-bit header without SMTPUTF8": {
+			settings: []string{noUTF8}, mails: header, then: fieldArrives("Subject: Größe\r\n"),
+		},
+		"8-bit header without SMTPUTF8, rewritten": {
+			settings: []string{noUTF8}, mails: header, before: setting("MODE", "rewrite"),
+			then: fieldArrives("Subject: =?utf-8?q?Gr=C3=B6=C3=9Fe?="),
+		},
+		"sender that needs SMTPUTF8": {
+			settings: []string{noUTF8}, mails: foreign,
+			before: setting("ENVELOPE_FROM", "keep"), then: reasonSays("SMTPUTF8"),
+		},
 		"sender that needs SMTPUTF8, rewritten": {
-			settings: []string{noUTF8}, mails: foreign, before: setting("ENVELOPE_FROM", "keep", "MODE", "rewrite"), then: arrivesFrom("forwarder@firm.example"),
+			settings: []string{noUTF8}, mails: foreign,
+			before: setting("ENVELOPE_FROM", "keep", "MODE", "rewrite"), then: arrivesFrom("forwarder@firm.example"),
 		},
 		"sender that needs SMTPUTF8, with fallback": {
-			settings: []string{noUTF8}, mails: foreign, before: setting("ENVELOPE_FROM", "keep", "FALLBACK", "attach"), then: arrivesAttached,
+			settings: []string{noUTF8}, mails: foreign,
+			before: setting("ENVELOPE_FROM", "keep", "FALLBACK", "attach"), then: arrivesAttached,
 		},
 		"too large once it is attached": {
-			settings: []string{"message_size_limit = 20000"}, mails: large(19_000), before: setting("MODE", "attach"), then: reasonSays("the relay takes at most 20000"),
+			settings: []string{"message_size_limit = 20000"}, mails: large(19_000),
+			before: setting("MODE", "attach"), then: reasonSays("the relay takes at most 20000"),
 		},
-		"line of 2,000 octets":                {mails: long, then: bodyArrives("short\r\n" + strings.Repeat("x", 998) + "\r\n ")},
-		"line of 2,000 octets, with fallback": {mails: long, before: setting("FALLBACK", "attach"), then: arrivesAttached},
-		"bare CR and LF":                      {mails: bare, then: bodyArrives("one\r\ntwo\r\nthree\r\n")},
-		"no final line end":                   {mails: open, then: bodyArrives("one\r\ntwo\r\n")},
-		"no final line end, attached":         {mails: open, before: setting("MODE", "attach"), then: arrivesAttached},
+		"line of 2,000 octets": {
+			mails: long, then: bodyArrives("short\r\n" + strings.Repeat("x", 998) + "\r\n "),
+		},
+		"line of 2,000 octets, with fallback": {
+			mails: long, before: setting("FALLBACK", "attach"), then: arrivesAttached,
+		},
+		"bare CR and LF":              {mails: bare, then: bodyArrives("one\r\ntwo\r\nthree\r\n")},
+		"no final line end":           {mails: open, then: bodyArrives("one\r\ntwo\r\n")},
+		"no final line end, attached": {mails: open, before: setting("MODE", "attach"), then: arrivesAttached},
 	}
 }
 

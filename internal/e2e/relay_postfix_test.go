@@ -28,7 +28,8 @@ type relayCase struct {
 	then     func(t *testing.T, w *relayWorld) // after the first pass
 }
 
-const ownSenderOnly = "smtpd_sender_login_maps = inline:{ forwarder@firm.example=forwarder@firm.example, other@firm.example=somebody }"
+const ownSenderOnly = "smtpd_sender_login_maps = " +
+	"inline:{ forwarder@firm.example=forwarder@firm.example, other@firm.example=somebody }"
 
 // relayCases are the cases by the first cell of the row.
 func relayCases() map[string]relayCase {
@@ -38,10 +39,12 @@ func relayCases() map[string]relayCase {
 			then: func(_ *testing.T, w *relayWorld) { w.arriveOnce() },
 		},
 		"wrong password": {
-			before: func(w *relayWorld) { w.imap.SetPassword(w.t, "forwarder@firm.example", "another") }, fix: "check smtp.username and smtp.password", then: rightPassword,
+			before: func(w *relayWorld) { w.imap.SetPassword(w.t, "forwarder@firm.example", "another") },
+			fix:    "check smtp.username and smtp.password", then: rightPassword,
 		},
 		"no login": {
-			settings: []string{"smtpd_client_restrictions = permit_sasl_authenticated, reject"}, smtp: anonymous, fix: "check smtp.username and smtp.password",
+			settings: []string{"smtpd_client_restrictions = permit_sasl_authenticated, reject"},
+			smtp:     anonymous, fix: "check smtp.username and smtp.password",
 			then: func(_ *testing.T, w *relayWorld) {
 				w.login(loggedIn)
 				w.untilForwarded()
@@ -56,21 +59,23 @@ func relayCases() map[string]relayCase {
 			},
 		},
 		"name in EHLO that it does not like": {
-			settings: []string{"smtpd_helo_restrictions = reject_non_fqdn_helo_hostname"}, smtp: loggedIn + ", local_name: box", fix: "set smtp.local_name",
+			settings: []string{"smtpd_helo_restrictions = reject_non_fqdn_helo_hostname"},
+			smtp:     loggedIn + ", local_name: box", fix: "set smtp.local_name",
 			then: func(t *testing.T, w *relayWorld) {
 				w.login(loggedIn + ", local_name: box.firm.example")
 				w.untilForwarded()
 			},
 		},
 		"foreign sender": {
-			settings: []string{ownSenderOnly, "smtpd_sender_restrictions = reject_sender_login_mismatch"}, before: otherSender,
-			fix: "set forward.envelope_from", then: rightSender,
+			settings: []string{ownSenderOnly, "smtpd_sender_restrictions = reject_sender_login_mismatch"},
+			before:   otherSender, fix: "set forward.envelope_from", then: rightSender,
 		},
 		"foreign sender that was kept": {
 			settings: []string{ownSenderOnly, "smtpd_sender_restrictions = reject_sender_login_mismatch"},
-			mails:    [][]byte{testserver.Mail("alice@client.example", desk, "kept", "The body.", "Return-Path: <alice@client.example>")},
-			before:   func(w *relayWorld) { w.t.Setenv("POSTRIDER_FORWARD_ENVELOPE_FROM", "keep") },
-			fix:      "set forward.envelope_from",
+			mails: [][]byte{testserver.Mail("alice@client.example", desk, "kept", "The body.",
+				"Return-Path: <alice@client.example>")},
+			before: func(w *relayWorld) { w.t.Setenv("POSTRIDER_FORWARD_ENVELOPE_FROM", "keep") },
+			fix:    "set forward.envelope_from",
 			then: func(t *testing.T, w *relayWorld) {
 				t.Setenv("POSTRIDER_FORWARD_ENVELOPE_FROM", "forwarder@firm.example")
 				w.untilForwarded()
@@ -88,33 +93,49 @@ func relayCases() map[string]relayCase {
 				}
 			},
 		},
-		"larger than it announces to take": {settings: []string{"message_size_limit = 20000"}, mails: large(30_000), then: reasonSays("the relay takes at most 20000")},
+		"larger than it announces to take": {
+			settings: []string{"message_size_limit = 20000"}, mails: large(30_000),
+			then: reasonSays("the relay takes at most 20000"),
+		},
 		"larger than it takes": {
-			settings: []string{"message_size_limit = 20000", "smtpd_discard_ehlo_keywords = size"}, mails: large(30_000), then: nothingArrives,
+			settings: []string{"message_size_limit = 20000", "smtpd_discard_ehlo_keywords = size"},
+			mails:    large(30_000), then: nothingArrives,
 		},
 		"8-bit text without 8BITMIME": {
 			settings: []string{"smtpd_discard_ehlo_keywords = 8bitmime"},
-			mails:    [][]byte{testserver.Mail("alice@client.example", desk, "umlauts", "Grüße")}, then: reasonSays("8BITMIME"),
+			mails:    [][]byte{testserver.Mail("alice@client.example", desk, "umlauts", "Grüße")},
+			then:     reasonSays("8BITMIME"),
 		},
-		"address that needs SMTPUTF8": {settings: []string{"smtputf8_enable = no"}, to: "büro@firm.example", then: reasonSays("SMTPUTF8")},
-		"greylisting":                 greylisting(),
-		"too many connections":        {settings: []string{"smtpd_client_connection_count_limit = 1"}, mails: mails(40, "letter"), fix: "lower smtp.connections", then: fewerConnections},
-		"its disk is full":            {settings: []string{"queue_minfree = 4000000000000000000"}, then: nothingArrives},
+		"address that needs SMTPUTF8": {
+			settings: []string{"smtputf8_enable = no"}, to: "büro@firm.example", then: reasonSays("SMTPUTF8"),
+		},
+		"greylisting": greylisting(),
+		"too many connections": {
+			settings: []string{"smtpd_client_connection_count_limit = 1"}, mails: mails(40, "letter"),
+			fix: "lower smtp.connections", then: fewerConnections,
+		},
+		"its disk is full": {
+			settings: []string{"queue_minfree = 4000000000000000000"}, then: nothingArrives,
+		},
 		"content it does not like": {
-			settings: []string{"header_checks = regexp:$config_directory/checks"}, files: map[string]string{"checks": "/^Subject: letter 0/ REJECT no letters here\n"},
+			settings: []string{"header_checks = regexp:$config_directory/checks"},
+			files:    map[string]string{"checks": "/^Subject: letter 0/ REJECT no letters here\n"},
 			then: func(_ *testing.T, w *relayWorld) {
 				w.mails = w.mails[1:]
 				w.arriveOnce()
 			},
 		},
 		"connection lost in the content": {
-			mails:  large(8 << 20),
-			before: func(w *relayWorld) { w.smtpPort = tap(w.t, w.relay.Port, 1<<20, func() { w.relay.Kill(w.t, "smtpd") }) },
-			then:   func(_ *testing.T, w *relayWorld) { w.untilForwarded() },
+			mails: large(8 << 20),
+			before: func(w *relayWorld) {
+				w.smtpPort = tap(w.t, w.relay.Port, 1<<20, func() { w.relay.Kill(w.t, "smtpd") })
+			},
+			then: func(_ *testing.T, w *relayWorld) { w.untilForwarded() },
 		},
 		"connection lost after the content": {
 			policyAt: "smtpd_end_of_data_restrictions = POLICY", policy: killOnce(),
-			mails: mails(1, "letter"), before: func(w *relayWorld) { w.t.Setenv("POSTRIDER_FORWARD_UNCERTAIN", "hold") },
+			mails:  mails(1, "letter"),
+			before: func(w *relayWorld) { w.t.Setenv("POSTRIDER_FORWARD_UNCERTAIN", "hold") },
 			then: func(t *testing.T, w *relayWorld) {
 				w.pass(0)
 				nothingArrives(t, w)
@@ -162,10 +183,13 @@ func (w *relayWorld) meets(c relayCase, want relayRow, r report, res result) {
 	}
 	logged := strings.Count(res.stderr, "the relay failed")
 	switch {
-	case want.state == "received" && (logged != 1 || found[0].Attempts != 0 || r.Totals.Dead > 0 || len(w.tasks("--status", "error")) > 0):
-		w.t.Errorf("the relay's fault was logged %d times, after %d attempts, %+v; want once, after none, and no message in error or dead\n%s",
+	case want.state == "received" && (logged != 1 || found[0].Attempts != 0 ||
+		r.Totals.Dead > 0 || len(w.tasks("--status", "error")) > 0):
+		w.t.Errorf("the relay's fault was logged %d times, after %d attempts, %+v; "+
+			"want once, after none, and no message in error or dead\n%s",
 			logged, found[0].Attempts, r.Totals, res.stderr)
-	case want.state == "received" && !strings.Contains(r.RelayError, c.fix), want.state != "received" && !strings.Contains(found[0].Reason, c.fix):
+	case want.state == "received" && !strings.Contains(r.RelayError, c.fix),
+		want.state != "received" && !strings.Contains(found[0].Reason, c.fix):
 		w.t.Errorf("the relay's fault is %q, the reason %q, want %q in it", r.RelayError, found[0].Reason, c.fix)
 	case want.state == "dead" && !strings.Contains(found[0].Reason, "@firm.example"):
 		w.t.Errorf("the reason is %q, want who did not get it", found[0].Reason)
@@ -190,7 +214,8 @@ func replyOf(one task, fault string) string {
 }
 
 func large(size int) [][]byte {
-	return [][]byte{testserver.Mail("alice@client.example", desk, "large", strings.Repeat("The quick brown fox.\n", size/21))}
+	body := strings.Repeat("The quick brown fox.\n", size/21)
+	return [][]byte{testserver.Mail("alice@client.example", desk, "large", body)}
 }
 
 func nothingArrives(t *testing.T, w *relayWorld) {

@@ -9,9 +9,11 @@ import (
 // TestRing: three inboxes forward to each other. A message whose forged signature names the trace
 // field does not multiply: each inbox forwards it once, and the loop ends when it comes again.
 func TestRing(t *testing.T) {
-	const letter = "From: ann@client.example\r\nTo: a@firm.example\r\nSubject: ring\r\nMessage-ID: <ring@client.example>\r\n\r\nhello\r\n"
+	const letter = "From: ann@client.example\r\nTo: a@firm.example\r\nSubject: ring\r\n" +
+		"Message-ID: <ring@client.example>\r\n\r\nhello\r\n"
 	for name, raw := range map[string]string{
-		"forged":                "ARC-Message-Signature: i=1; a=rsa-sha256; d=client.example; s=s; h=x-postrider-trace; bh=; b=\r\n" + letter,
+		"forged": "ARC-Message-Signature: i=1; a=rsa-sha256; d=client.example; s=s; " +
+			"h=x-postrider-trace; bh=; b=\r\n" + letter,
 		"no header field first": " folded\r\n" + letter,
 	} {
 		t.Run(name, func(t *testing.T) {

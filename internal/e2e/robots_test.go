@@ -13,6 +13,11 @@ func letter(subject string, fields ...string) []byte {
 	return testserver.Mail("Alice Example <alice@client.example>", desk, subject, "The body of "+subject+".", fields...)
 }
 
+// hops are the trace fields of a message that was on so many hosts.
+func hops(n int) string {
+	return strings.Repeat("Received: from a by b\r\n", n-1) + "Received: from a by b"
+}
+
 // senders are the reverse-paths at the relay, by subject.
 func (w *world) senders() map[string]string {
 	out := map[string]string{}
@@ -29,24 +34,29 @@ func (w *world) senders() map[string]string {
 func TestReversePath(t *testing.T) {
 	const foreign = "SRS0=AbCd=2W=author.example=bob@list.example"
 	letters := [][]byte{
-		letter("person", "Return-Path: <alice@client.example>"), letter("forwarded before", "Return-Path: <"+foreign+">"),
+		letter("person", "Return-Path: <alice@client.example>"),
+		letter("forwarded before", "Return-Path: <"+foreign+">"),
 		letter("bounce", "Return-Path: <>"), letter("no path"),
 		letter("absence", "Return-Path: <alice@client.example>", "Auto-Submitted: auto-replied"),
 	}
 	const own = "forwarder@firm.example"
+	ours := map[string]string{"person": own, "forwarded before": own, "bounce": "", "no path": own, "absence": ""}
+	decodable := map[string]string{
+		"person": "decodes to alice@client.example", "forwarded before": "decodes to " + foreign,
+		"bounce": "", "no path": own, "absence": "",
+	}
+	kept := map[string]string{
+		"person": "alice@client.example", "forwarded before": foreign, "bounce": "", "no path": own, "absence": "",
+	}
 	tests := []struct {
 		name, from, mode string
 		want             map[string]string // "decodes to ..." by srs decode
 	}{
-		{"address", own, "redirect", map[string]string{"person": own, "forwarded before": own, "bounce": "", "no path": own, "absence": ""}},
-		{"srs", "srs", "redirect", map[string]string{
-			"person": "decodes to alice@client.example", "forwarded before": "decodes to " + foreign, "bounce": "", "no path": own, "absence": "",
-		}},
-		{"keep", "keep", "redirect", map[string]string{"person": "alice@client.example", "forwarded before": foreign, "bounce": "", "no path": own, "absence": ""}},
-		{"srs, attached", "srs", "attach", map[string]string{
-			"person": "decodes to alice@client.example", "forwarded before": "decodes to " + foreign, "bounce": "", "no path": own, "absence": "",
-		}},
-		{"keep, rewritten", "keep", "rewrite", map[string]string{"person": own, "forwarded before": own, "bounce": "", "no path": own, "absence": ""}},
+		{"address", own, "redirect", ours},
+		{"srs", "srs", "redirect", decodable},
+		{"keep", "keep", "redirect", kept},
+		{"srs, attached", "srs", "attach", decodable},
+		{"keep, rewritten", "keep", "rewrite", ours},
 	}
 	decoded := regexp.MustCompile(`^bounces to +(\S+)\n`)
 	for _, tt := range tests {
@@ -75,8 +85,9 @@ func TestReversePath(t *testing.T) {
 	}
 }
 
-const bounceReport = "Content-Type: multipart/report; report-type=delivery-status; boundary=b\r\nFrom: postmaster@client.example\r\nSubject: report\r\n" +
-	"Message-ID: <report@client.example>\r\n\r\n--b\r\n\r\nIt failed.\r\n--b--\r\n"
+const bounceReport = "Content-Type: multipart/report; report-type=delivery-status; boundary=b\r\n" +
+	"From: postmaster@client.example\r\nSubject: report\r\nMessage-ID: <report@client.example>\r\n\r\n" +
+	"--b\r\n\r\nIt failed.\r\n--b--\r\n"
 
 // TestAutomatedMailAndLoops: automatic messages go out or not, as the route says. A message that
 // comes back is a loop.
@@ -86,7 +97,7 @@ func TestAutomatedMailAndLoops(t *testing.T) {
 		letter("absence", "Auto-Submitted: auto-replied"),
 	}
 	people := [][]byte{
-		letter("person", "Auto-Submitted: no", "Precedence: bulk"), letter("100 hops", strings.Repeat("Received: from a by b\r\n", 99)+"Received: from a by b"),
+		letter("person", "Auto-Submitted: no", "Precedence: bulk"), letter("100 hops", hops(100)),
 	}
 	w := newWorld(t, "sqlite")
 	w.addInbox(desk, "--start", "all")
@@ -96,8 +107,10 @@ func TestAutomatedMailAndLoops(t *testing.T) {
 	w.pass(0)
 	w.wantOnce(people)
 	for _, one := range w.tasks("--status", "skipped") {
-		if !strings.HasPrefix(one.Reason, "automated: ") || !strings.Contains(one.Reason, `route "quiet" skips such mail`) {
-			t.Errorf("%s is skipped with the reason %q, want that the route skips automated mail", one.Subject, one.Reason)
+		if !strings.HasPrefix(one.Reason, "automated: ") ||
+			!strings.Contains(one.Reason, `route "quiet" skips such mail`) {
+			t.Errorf("%s is skipped with the reason %q, want that the route skips automated mail",
+				one.Subject, one.Reason)
 		}
 	}
 	w.routes = "  - {name: all, match: {}, to: [intake@firm.example]}\n"
@@ -108,7 +121,7 @@ func TestAutomatedMailAndLoops(t *testing.T) {
 	for _, m := range w.sink.Messages() { // each of them comes back
 		w.imap.Append(t, desk, "INBOX", m.Data)
 	}
-	w.imap.Append(t, desk, "INBOX", letter("101 hops", strings.Repeat("Received: from a by b\r\n", 100)+"Received: from a by b"))
+	w.imap.Append(t, desk, "INBOX", letter("101 hops", hops(101)))
 	w.pass(0)
 	w.wantOnce(people, robots)
 	loops := 0

@@ -19,8 +19,8 @@ func TestContentThatTakesLong(t *testing.T) {
 	w.configure()
 	w.addInbox("desk@firm.example", "--start", "all")
 	var long bytes.Buffer
-	long.WriteString("From: a@client.example\r\nMessage-ID: <long@client.example>\r\nSubject: long\r\nMIME-Version: 1.0\r\n" +
-		"Content-Type: multipart/mixed; boundary=b\r\n\r\n")
+	long.WriteString("From: a@client.example\r\nMessage-ID: <long@client.example>\r\nSubject: long\r\n" +
+		"MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n")
 	for range 5 {
 		long.WriteString("--b\r\nContent-Type: application/x-long")
 		for i := range 45_000 {

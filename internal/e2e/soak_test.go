@@ -56,7 +56,9 @@ func TestSoak(t *testing.T) {
 	}
 	s.proxy.Refuse(s.t, false)
 	s.cameAll()
-	s.await("as many open files as in the beginning", func() bool { return holdsNow(s.p.cmd.Process.Pid).files <= before.files+5 })
+	s.await("as many open files as in the beginning", func() bool {
+		return holdsNow(s.p.cmd.Process.Pid).files <= before.files+5
+	})
 	after := holdsNow(s.p.cmd.Process.Pid)
 	if after.resident > before.resident+before.resident/2+16<<20 {
 		t.Errorf("%d MiB resident, and %d MiB in the beginning", after.resident>>20, before.resident>>20)
@@ -66,7 +68,8 @@ func TestSoak(t *testing.T) {
 	if n := strings.Count(s.p.wait().stderr, "\ngoroutine "); n > 40+10*len(s.boxes) {
 		t.Errorf("%d goroutines in the end, want 40 and ten for each inbox at most", n)
 	}
-	t.Logf("%d messages, %d connections; %+v in the beginning, %+v in the end", len(s.sent), s.proxy.Connections(), before, after)
+	t.Logf("%d messages, %d connections; %+v in the beginning, %+v in the end",
+		len(s.sent), s.proxy.Connections(), before, after)
 }
 
 // arrive puts n messages into arbitrary folders.

@@ -63,7 +63,8 @@ func TestFaults(t *testing.T) {
 			for i, f := range faults {
 				for _, kind := range kinds {
 					if slices.Contains(f.kinds, kind) {
-						t.Run(fmt.Sprintf("%s%d", kind, i), func(t *testing.T) { // the name of a test is a part of paths
+						// The name of a test is a part of paths.
+						t.Run(fmt.Sprintf("%s%d", kind, i), func(t *testing.T) {
 							t.Log(f.name)
 							newStorm(t, kind, f).rage(f.rounds * times())
 						})
@@ -120,7 +121,8 @@ func (s *storm) configureStorm() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	struck := strings.Replace(string(text), fmt.Sprintf("port: %d,", s.smtpPort), fmt.Sprintf("port: %d,", s.smtp.Port), 1)
+	direct, proxied := fmt.Sprintf("port: %d,", s.smtpPort), fmt.Sprintf("port: %d,", s.smtp.Port)
+	struck := strings.Replace(string(text), direct, proxied, 1)
 	if slices.ContainsFunc(s.fault.places, func(p place) bool { return p.sql != nil }) {
 		start, end := strings.Index(struck, "@tcp(")+len("@tcp("), strings.Index(struck, ")/")
 		proxy := testserver.NewCutProxy(s.t, struck[start:end])

@@ -42,11 +42,13 @@ var faults = []fault{
 	},
 	{
 		name:  "database node killed, three hosts on three nodes",
-		kinds: []string{"galera"}, rounds: 1, strike: harmNode((*testserver.GaleraNode).Kill), places: []place{heldByIt},
+		kinds: []string{"galera"}, rounds: 1,
+		strike: harmNode((*testserver.GaleraNode).Kill), places: []place{heldByIt},
 	},
 	{
 		name:  "database node stopped, three hosts on three nodes",
-		kinds: []string{"galera"}, rounds: 1, strike: harmNode((*testserver.GaleraNode).Stop), places: []place{heldByIt},
+		kinds: []string{"galera"}, rounds: 1,
+		strike: harmNode((*testserver.GaleraNode).Stop), places: []place{heldByIt},
 	},
 	{
 		name:  "database node cut off from the others",
@@ -134,7 +136,8 @@ func (s *storm) freeze(p *process) {
 func (s *storm) forwardedOf(address string) (n int) {
 	s.t.Helper()
 	err := s.db.QueryRowContext(s.t.Context(), `SELECT COUNT(*) FROM monitored_emails_tasks t
-		JOIN monitored_emails e ON e.id = t.inbox_id WHERE t.status = 'forwarded' AND e.email_address = ?`, address).Scan(&n)
+		JOIN monitored_emails e ON e.id = t.inbox_id WHERE t.status = 'forwarded' AND e.email_address = ?`,
+		address).Scan(&n)
 	if err != nil {
 		s.t.Fatal(err)
 	}

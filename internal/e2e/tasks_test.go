@@ -88,7 +88,8 @@ func refuseAndBreak(fixed *atomic.Bool) func(smtpsink.Event) smtpsink.Action {
 func (w *world) change(want int, args ...string) {
 	w.t.Helper()
 	out := w.must(0, append(append([]string{"task"}, args...), "--yes", "--json")...).stdout
-	if text := fmt.Sprintf(`{"dry_run":false,"changed":%d,"not_changed":[],"moved_on":0,"left":0}`, want); strings.TrimSpace(out) != text {
+	text := fmt.Sprintf(`{"dry_run":false,"changed":%d,"not_changed":[],"moved_on":0,"left":0}`, want)
+	if strings.TrimSpace(out) != text {
 		w.t.Errorf("task %s printed %q, want %s", strings.Join(args, " "), out, text)
 	}
 }

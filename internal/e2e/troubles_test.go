@@ -20,15 +20,21 @@ func TestTroubles(t *testing.T) {
 		break_ func(w *world)
 		want   []string // on standard error, in one line
 	}{
-		{"wrong password", func(w *world) { w.imap.SetPassword(w.t, "bad@firm.example", "another") }, []string{"bad@firm.example", "password", "inbox set"}},
+		{"wrong password", func(w *world) {
+			w.imap.SetPassword(w.t, "bad@firm.example", "another")
+		}, []string{"bad@firm.example", "password", "inbox set"}},
 		{"unknown host", func(w *world) {
 			w.must(0, "inbox", "set", "bad@firm.example", "--host", "imap.invalid", "--security", "tls")
 		}, []string{"bad@firm.example", "imap.invalid"}},
-		{"nothing listens", func(w *world) { w.must(0, "inbox", "set", "bad@firm.example", "--port", "1") }, []string{"bad@firm.example", "127.0.0.1:1", "refused"}},
+		{"nothing listens", func(w *world) {
+			w.must(0, "inbox", "set", "bad@firm.example", "--port", "1")
+		}, []string{"bad@firm.example", "127.0.0.1:1", "refused"}},
 		{"certificate", func(w *world) {
 			w.must(0, "inbox", "set", "bad@firm.example", "--port", fmt.Sprint(w.imap.TLSPort), "--security", "tls")
 		}, []string{"bad@firm.example", "certificate", "ca_file"}},
-		{"missing folder", func(w *world) { w.must(0, "inbox", "set", "bad@firm.example", "--folder", "Nowhere") }, []string{"bad@firm.example", "Nowhere", "inbox"}},
+		{"missing folder", func(w *world) {
+			w.must(0, "inbox", "set", "bad@firm.example", "--folder", "Nowhere")
+		}, []string{"bad@firm.example", "Nowhere", "inbox"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -41,7 +47,8 @@ func TestTroubles(t *testing.T) {
 			r, res := w.pass(75)
 			w.wantOnce(msgs)
 			if r.Inboxes[0].Error == "" || r.Inboxes[1].Error != "" {
-				t.Errorf("the errors of the inboxes are %q and %q, want one only for bad@", r.Inboxes[0].Error, r.Inboxes[1].Error)
+				t.Errorf("the errors of the inboxes are %q and %q, want one only for bad@",
+					r.Inboxes[0].Error, r.Inboxes[1].Error)
 			}
 			if !oneLineWith(res.stderr, tt.want) {
 				t.Errorf("no line of standard error has all of %q:\n%s", tt.want, res.stderr)
@@ -72,8 +79,16 @@ func TestRelayTroubles(t *testing.T) {
 		action               smtpsink.Action
 		want                 []string
 	}{
-		{"login refused", ", username: u, password: \"env:RELAY_PASSWORD\"", "auth", smtpsink.Action{Code: 535, Text: "5.7.8 bad credentials"}, []string{"535", "smtp."}},
-		{"sender refused", "", "mail", smtpsink.Action{Code: 553, Text: "5.7.1 not yours"}, []string{"553", "envelope_from"}},
+		{
+			"login refused", ", username: u, password: \"env:RELAY_PASSWORD\"", "auth",
+			smtpsink.Action{Code: 535, Text: "5.7.8 bad credentials"},
+			[]string{"535", "smtp."},
+		},
+		{
+			"sender refused", "", "mail",
+			smtpsink.Action{Code: 553, Text: "5.7.1 not yours"},
+			[]string{"553", "envelope_from"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,7 +110,8 @@ func TestRelayTroubles(t *testing.T) {
 			if tt.stage == "mail" {
 				tt.section = ", username: u, password: \"env:RELAY_PASSWORD\""
 			}
-			text := fmt.Sprintf("database: {%s}\nsmtp: {host: 127.0.0.1, port: %d, security: none%s}\nforward: {from: f@firm.example}\nroutes:\n%s",
+			text := fmt.Sprintf("database: {%s}\nsmtp: {host: 127.0.0.1, port: %d, security: none%s}\n"+
+				"forward: {from: f@firm.example}\nroutes:\n%s",
 				w.database, sink.Port(), tt.section, w.routes)
 			if err := os.WriteFile(w.path("postrider.yaml"), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -124,7 +140,9 @@ func TestDatabaseTroubles(t *testing.T) {
 		code           int
 		want           []string
 	}{
-		{"down", `driver: mysql, dsn: "root:hunter2@tcp(127.0.0.1:1)/postrider"`, 1, []string{"127.0.0.1:1", "refused"}},
+		{"down", `driver: mysql, dsn: "root:hunter2@tcp(127.0.0.1:1)/postrider"`, 1, []string{
+			"127.0.0.1:1", "refused",
+		}},
 		{"behind", `driver: mysql, dsn: "` + behind + `"`, 1, []string{"postrider migrate"}},
 		{"unknown key", `driver: mysql, dns: "x"`, 2, []string{"postrider.yaml:1", "dns", "did you mean", "dsn"}},
 	}

@@ -32,7 +32,8 @@ func TestKilledWhileSending(t *testing.T) {
 		w.configure()
 		w.addInbox("desk@firm.example", "--start", "all")
 		for _, subject := range []string{"careful", "lenient"} {
-			w.imap.Append(t, "desk@firm.example", "INBOX", testserver.Mail("clerk@court.example", "desk@firm.example", subject, "The body."))
+			letter := testserver.Mail("clerk@court.example", "desk@firm.example", subject, "The body.")
+			w.imap.Append(t, "desk@firm.example", "INBOX", letter)
 		}
 		p := w.start(nil, "run")
 		for range 2 {
@@ -48,18 +49,21 @@ func TestKilledWhileSending(t *testing.T) {
 		w.eventually(func() bool { return len(w.sink.Messages()) == 2 })
 		w.endLeases()
 		w.start(nil, "run").wait()
-		if held, sent := w.tasks("--status", "uncertain"), w.tasks("--status", "forwarded"); len(held) != 1 || len(sent) != 1 {
+		held, sent := w.tasks("--status", "uncertain"), w.tasks("--status", "forwarded")
+		if len(held) != 1 || len(sent) != 1 {
 			t.Fatalf("%d messages are held and %d forwarded, want one each", len(held), len(sent))
 		}
 		if copies := w.copies("careful"); len(copies) != 1 {
 			t.Errorf("%d copies of the message that is held arrived, want 1", len(copies))
 		}
 		wantSame(t, w.copies("lenient"))
-		if res := w.must(75, "status"); !strings.Contains(res.stdout, "uncertain messages: 1, more than alerts.uncertain (0)") {
+		const alert = "uncertain messages: 1, more than alerts.uncertain (0)"
+		if res := w.must(75, "status"); !strings.Contains(res.stdout, alert) {
 			t.Errorf("status prints\n%s\nwant the alert of the uncertain message", res.stdout)
 		}
-		if res := w.must(75, "run"); strings.Count(res.stderr, "uncertain messages: 1, more than alerts.uncertain (0)") > 1 {
-			t.Errorf("run prints\n%s\nwant the alert of the uncertain message once, or not when a pass before printed it", res.stderr)
+		if res := w.must(75, "run"); strings.Count(res.stderr, alert) > 1 {
+			t.Errorf("run prints\n%s\nwant the alert of the uncertain message once, "+
+				"or not when a pass before printed it", res.stderr)
 		}
 		w.must(0, "task", "resolve", "--delivered", "1")
 		w.must(0, "run")
@@ -85,7 +89,8 @@ func wantSame(t *testing.T, copies []smtpsink.Message) {
 		t.Fatalf("%d copies of the message that is sent again arrived, want 2", len(copies))
 	}
 	a, b := copies[0], copies[1]
-	if !bytes.Equal(a.Data, b.Data) || a.From != b.From || !slices.Equal(a.To, b.To) || !slices.Equal(a.Params, b.Params) {
+	if !bytes.Equal(a.Data, b.Data) || a.From != b.From ||
+		!slices.Equal(a.To, b.To) || !slices.Equal(a.Params, b.Params) {
 		t.Errorf("the first copy is %q %q %q\n%s\nthe second %q %q %q\n%s\nwant no difference",
 			a.From, a.To, a.Params, a.Data, b.From, b.To, b.Params, b.Data)
 	}

@@ -82,7 +82,8 @@ func TestWatch(t *testing.T) {
 			w.wantOnce(one, two)
 			metrics := w.must(0, "metrics").stdout
 			for _, line := range []string{
-				`postrider_inbox_deliveries_total{inbox="desk@firm.example",reply="2xx",result="delivered"} 3.0`, "postrider_relay_up 1.0",
+				`postrider_inbox_deliveries_total{inbox="desk@firm.example",reply="2xx",result="delivered"} 3.0`,
+				"postrider_relay_up 1.0",
 			} {
 				if !strings.Contains(metrics, line) {
 					t.Errorf("the metrics after it do not have %s:\n%s", line, metrics)
@@ -197,7 +198,8 @@ func TestWatchDrains(t *testing.T) {
 		t.Errorf("watch ended with %d, want 75: two messages are left\n%s", res.code, res.stderr)
 	}
 	if got := w.tasks("--status", "in_progress"); len(got) > 0 || len(w.sink.Messages()) != 1 {
-		t.Errorf("%d messages came and %d tasks are claimed, want one message and none", len(w.sink.Messages()), len(got))
+		t.Errorf("%d messages came and %d tasks are claimed, want one message and none",
+			len(w.sink.Messages()), len(got))
 	}
 	w.restart()
 	go func() {

@@ -2,14 +2,12 @@
 package e2e
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/mail"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,7 +102,10 @@ const password = "correct horse"
 
 func newWorld(t *testing.T, kind string) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), imap: testserver.Dovecot(t), routes: "  - {name: all, match: {}, to: [intake@firm.example]}\n"}
+	w := &world{
+		t: t, dir: t.TempDir(), imap: testserver.Dovecot(t),
+		routes: "  - {name: all, match: {}, to: [intake@firm.example]}\n",
+	}
 	w.database = databases[kind](t, w.dir)
 	w.imapPort = w.imap.Port
 	w.startSink(nil)
@@ -156,7 +157,8 @@ func (w *world) addInbox(address string, flags ...string) {
 	w.t.Helper()
 	w.imap.AddUser(w.t, address, password)
 	args := append([]string{
-		"inbox", "add", address, "--host", "127.0.0.1", "--port", fmt.Sprint(w.imapPort), "--security", "none", "--no-check", "--password-stdin",
+		"inbox", "add", address, "--host", "127.0.0.1", "--port", fmt.Sprint(w.imapPort),
+		"--security", "none", "--no-check", "--password-stdin",
 	}, flags...)
 	res := w.start(strings.NewReader(password+"\n"), args...).wait()
 	if res.code != 0 {
@@ -191,7 +193,8 @@ func (w *world) startReading(stdin io.Reader, args ...string) *process {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(w.patience, 3*time.Minute))
 	w.t.Cleanup(cancel)
-	p := &process{t: w.t, over: make(chan struct{}), cmd: exec.CommandContext(ctx, binary, append([]string{"-c", w.path("postrider.yaml")}, args...)...)}
+	args = append([]string{"-c", w.path("postrider.yaml")}, args...)
+	p := &process{t: w.t, over: make(chan struct{}), cmd: exec.CommandContext(ctx, binary, args...)}
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	p.cmd.Dir = w.dir
 	if stdin != nil {
@@ -225,7 +228,8 @@ func (w *world) must(code int, args ...string) result {
 	w.t.Helper()
 	res := w.start(nil, args...).wait()
 	if res.code != code {
-		w.t.Fatalf("postrider %s: exit %d, want %d\nstdout: %s\nstderr: %s", strings.Join(args, " "), res.code, code, res.stdout, res.stderr)
+		w.t.Fatalf("postrider %s: exit %d, want %d\nstdout: %s\nstderr: %s",
+			strings.Join(args, " "), res.code, code, res.stdout, res.stderr)
 	}
 	if strings.Contains(res.stdout+res.stderr, password) {
 		w.t.Errorf("postrider %s printed the password", strings.Join(args, " "))
@@ -297,74 +301,6 @@ func (w *world) tasks(args ...string) []task {
 			w.t.Fatalf("task list --json printed %q: %v", line, err)
 		}
 		out = append(out, one)
-	}
-	return out
-}
-
-// mails makes n messages.
-func mails(n int, subject string) [][]byte {
-	out := make([][]byte, n)
-	for i := range out {
-		out[i] = testserver.Mail("alice@client.example", "desk@firm.example", fmt.Sprintf("%s %d", subject, i), strings.Repeat("The quick brown fox.\n", 20))
-	}
-	return out
-}
-
-func idOf(t *testing.T, raw []byte) string {
-	t.Helper()
-	m, err := mail.ReadMessage(bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m.Header.Get("Message-ID")
-}
-
-// arrived counts the messages at the relay, by Message-ID.
-func (w *world) arrived() map[string]int {
-	w.t.Helper()
-	out := map[string]int{}
-	for _, m := range w.sink.Messages() {
-		out[idOf(w.t, m.Header)]++
-	}
-	return out
-}
-
-// wantOnce checks that each of these messages, and nothing else, arrived exactly once.
-func (w *world) wantOnce(groups ...[][]byte) {
-	w.t.Helper()
-	got := w.arrived()
-	lost, twice, total := 0, 0, 0
-	for _, group := range groups {
-		for _, raw := range group {
-			total++
-			switch n := got[idOf(w.t, raw)]; {
-			case n == 0:
-				lost++
-			case n > 1:
-				twice++
-			}
-			delete(got, idOf(w.t, raw))
-		}
-	}
-	if lost+twice+len(got) > 0 {
-		w.t.Fatalf("of %d messages %d were lost and %d arrived more than once; %d others arrived", total, lost, twice, len(got))
-	}
-}
-
-// put appends a message for each subject to an inbox.
-func (w *world) put(address string, subjects ...string) {
-	w.t.Helper()
-	for _, subject := range subjects {
-		w.imap.Append(w.t, address, "INBOX", testserver.Mail("clerk@court.example", address, subject, "The body of "+subject))
-	}
-}
-
-// arrivedFor returns the messages that the relay accepted for this recipient only.
-func (w *world) arrivedFor(address string) (out []smtpsink.Message) {
-	for _, m := range w.sink.Messages() {
-		if strings.Join(m.To, ",") == address {
-			out = append(out, m)
-		}
 	}
 	return out
 }

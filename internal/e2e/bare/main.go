@@ -126,7 +126,8 @@ func (b bare) send(bodies <-chan []byte) error {
 // together sends a message in two round trips.
 func together(c *smtp.Client, body []byte) error {
 	text := c.Text
-	if _, err := io.WriteString(text.W, "MAIL FROM:<forwarder@firm.example>\r\nRCPT TO:<team@firm.example>\r\nDATA\r\n"); err != nil {
+	const envelope = "MAIL FROM:<forwarder@firm.example>\r\nRCPT TO:<team@firm.example>\r\nDATA\r\n"
+	if _, err := io.WriteString(text.W, envelope); err != nil {
 		return err
 	}
 	if err := text.W.Flush(); err != nil {
