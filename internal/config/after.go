@@ -22,7 +22,9 @@ type After struct {
 
 // Rule is what holds where a route says nothing.
 func (a After) Rule() route.After {
-	return route.After{Forwarded: a.Forwarded, SkippedNoMatch: a.SkippedNoMatch, Dead: a.Dead, DeleteAfter: a.DeleteAfter}
+	return route.After{
+		Forwarded: a.Forwarded, SkippedNoMatch: a.SkippedNoMatch, Dead: a.Dead, DeleteAfter: a.DeleteAfter,
+	}
 }
 
 // AfterKinds are the ends after which something happens on the server.
@@ -61,8 +63,10 @@ func (r *reader) afterOf(at string, a route.After, c *Config) {
 	case problem != "":
 		r.refuse(at+"."+key, "%s", problem)
 	case moves && c.Dedupe == tasks.DedupeOff:
-		r.refuse(at+".forwarded", "cannot move messages while dedupe is off: a message that is moved to a watched folder would be forwarded again; set dedupe to inbox or all")
+		r.refuse(at+".forwarded", "cannot move messages while dedupe is off: a message that is moved to a "+
+			"watched folder would be forwarded again; set dedupe to inbox or all")
 	case a.Deletes() > 0 && kept > 0 && kept < a.Deletes()+7*24*time.Hour:
-		r.refuse(at+".delete_after", "is too long for retention.forwarded: the task would be deleted before its message; set retention.forwarded to a week more than delete_after")
+		r.refuse(at+".delete_after", "is too long for retention.forwarded: the task would be deleted before "+
+			"its message; set retention.forwarded to a week more than delete_after")
 	}
 }

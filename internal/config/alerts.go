@@ -37,7 +37,8 @@ func (r *reader) alertLabels(labels map[string]health.Limits, keep Retention) {
 			r.refuse(at, "is not a label; write it like tenant=acme, or tenant for any value")
 		}
 		if len(labels[name].Labels) > 0 {
-			r.refuse(at+".labels", "there are no labels within labels; an inbox with several labels has the smallest of their thresholds")
+			r.refuse(at+".labels", "there are no labels within labels; "+
+				"an inbox with several labels has the smallest of their thresholds")
 		}
 		if l := labels[name]; l.EventsWaiting != nil || l.EventsDead != nil {
 			r.refuse(at, "has a threshold of events, which belong to no label; write it right below alerts")

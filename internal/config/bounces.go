@@ -16,7 +16,8 @@ func (r *reader) bounces(c *Config) {
 		return
 	}
 	if b.Inbox == "" && !r.unknown["bounces"] {
-		r.refuse("bounces.inbox", "is missing; name the inbox that bounces come to, as it was added with `postrider inbox add`")
+		r.refuse("bounces.inbox", "is missing; "+
+			"name the inbox that bounces come to, as it was added with `postrider inbox add`")
 	} else if err := address.Check(b.Inbox); b.Inbox != "" && err != nil {
 		r.refuse("bounces.inbox", "%s", err)
 	}
@@ -29,7 +30,8 @@ func (r *reader) bounces(c *Config) {
 		r.bounceAddress(c)
 	}
 	if b.Suspend && b.Address == "" && !r.hasError("bounces.address") {
-		r.refuse("bounces.suspend", "needs bounces.address with {token}: without tokens a forged report could stop mail to a recipient")
+		r.refuse("bounces.suspend", "needs bounces.address with {token}: "+
+			"without tokens a forged report could stop mail to a recipient")
 	}
 }
 

@@ -28,14 +28,16 @@ bounces: {inbox: bounces@firm.example, address: "bounces+{token}@firm.example", 
 	if len(b.Secrets()) != 2 || b.Secrets()[0] != "the newest one, it signs" {
 		t.Errorf("the secrets are %q, want those of srs", b.Secrets())
 	}
-	if b.MaxAge != 21*24*time.Hour || b.SuspendAfter != 5 || b.SuspendWithin != 7*24*time.Hour || b.Suspend || !b.Confirm {
+	if b.MaxAge != 21*24*time.Hour || b.SuspendAfter != 5 || b.SuspendWithin != 7*24*time.Hour ||
+		b.Suspend || !b.Confirm {
 		t.Errorf("bounces is %+v, want the defaults, and confirm", b)
 	}
 	signer, err := b.Signer(time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ref, err := signer.Read(signer.ReversePath(7, "a@x.example")); err != nil || ref.Task != 7 || !ref.Is("a@x.example") {
+	ref, err := signer.Read(signer.ReversePath(7, "a@x.example"))
+	if err != nil || ref.Task != 7 || !ref.Is("a@x.example") {
 		t.Errorf("a reverse-path is read as %+v, %v, want task 7 and its recipient", ref, err)
 	}
 	c, err = Load(path, variables("POSTRIDER_BOUNCES_SECRET", "of its own, and as long"))
@@ -66,23 +68,43 @@ bounces: {inbox: bounces@firm.example, `+address+`}
 
 func TestBouncesErrors(t *testing.T) {
 	const from = "forward: {envelope_from: bounces@firm.example}\n"
+	const inbox = from + "bounces: {inbox: b@x.example"
 	const secret = ", secret: " + bounceSecret
 	const token = `, address: "b+{token}@firm.example"`
 	for _, tt := range []struct{ name, text, want string }{
-		{"no inbox", from + "bounces: {confirm: true}", "postrider.yaml:6:1: bounces.inbox: is missing; name the inbox"},
+		{
+			"no inbox", from + "bounces: {confirm: true}",
+			"postrider.yaml:6:1: bounces.inbox: is missing; name the inbox",
+		},
 		{"no inbox's address", from + "bounces: {inbox: bounces}", "bounces.inbox: "},
-		{"srs", "forward: {from: a@x.example, envelope_from: srs}\nsrs: {domain: x.example" + secret + "}\nbounces: {inbox: b@x.example}", "postrider.yaml:5:30: forward.envelope_from: is srs, so bounces go to the original sender"},
-		{"keep", "forward: {from: a@x.example, envelope_from: keep}\nbounces: {inbox: b@x.example}", "forward.envelope_from: is keep, so bounces"},
-		{"no secret", from + "bounces: {inbox: b@x.example" + token + "}", "bounces.secret: is missing, and bounces.address needs it (make one with `openssl"},
-		{"short secret", from + "bounces: {inbox: b@x.example" + token + ", secret: hunter2}", "bounces.secret: secret number 1 is shorter than 16 characters"},
-		{"no token", from + "bounces: {inbox: b@x.example, address: b@x.example}", `bounces.address: "b@x.example" has no {token}`},
-		{"no address", from + "bounces: {inbox: b@x.example, address: \"{token}\"" + secret + "}", "bounces.address: "},
-		{"long", from + `bounces: {inbox: b@x.example, address: "bounces-of-all-that-is-forwarded+{token}@x.example"` + secret + "}", "is too long"},
+		{
+			"srs", "forward: {from: a@x.example, envelope_from: srs}\n" +
+				"srs: {domain: x.example" + secret + "}\nbounces: {inbox: b@x.example}",
+			"postrider.yaml:5:30: forward.envelope_from: is srs, so bounces go to the original sender",
+		},
+		{
+			"keep", "forward: {from: a@x.example, envelope_from: keep}\nbounces: {inbox: b@x.example}",
+			"forward.envelope_from: is keep, so bounces",
+		},
+		{
+			"no secret", inbox + token + "}",
+			"bounces.secret: is missing, and bounces.address needs it (make one with `openssl",
+		},
+		{
+			"short secret", inbox + token + ", secret: hunter2}",
+			"bounces.secret: secret number 1 is shorter than 16 characters",
+		},
+		{"no token", inbox + ", address: b@x.example}", `bounces.address: "b@x.example" has no {token}`},
+		{"no address", inbox + ", address: \"{token}\"" + secret + "}", "bounces.address: "},
+		{
+			"long", inbox + `, address: "bounces-of-all-that-is-forwarded+{token}@x.example"` + secret + "}",
+			"is too long",
+		},
 		{"misspelt", from + "bounces: {inbx: b@x.example}", "bounces.inbx: unknown key; did you mean bounces.inbox?"},
-		{"age", from + "bounces: {inbox: b@x.example, max_age: 1h}", "bounces.max_age: 1h is out of range"},
-		{"no tokens", from + "bounces: {inbox: b@x.example, suspend: true}", "bounces.suspend: needs bounces.address with {token}"},
-		{"never", from + "bounces: {inbox: b@x.example, suspend_after: 0}", "bounces.suspend_after: 0 is out of range"},
-		{"within", from + "bounces: {inbox: b@x.example, suspend_within: 1m}", "bounces.suspend_within: 1m is out of range"},
+		{"age", inbox + ", max_age: 1h}", "bounces.max_age: 1h is out of range"},
+		{"no tokens", inbox + ", suspend: true}", "bounces.suspend: needs bounces.address with {token}"},
+		{"never", inbox + ", suspend_after: 0}", "bounces.suspend_after: 0 is out of range"},
+		{"within", inbox + ", suspend_within: 1m}", "bounces.suspend_within: 1m is out of range"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := loadErrors(t, write(t, srsMinimal[1:]+"\n\n"+tt.text), variables())

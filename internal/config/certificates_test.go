@@ -34,7 +34,8 @@ func TestCertificates(t *testing.T) {
 				}
 			}
 			_, err := Load(path, variables())
-			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), "imap.ca_file: "+tt.want)) {
+			if tt.want == "" && err != nil ||
+				tt.want != "" && (err == nil || !strings.Contains(err.Error(), "imap.ca_file: "+tt.want)) {
 				t.Errorf("Load = %v, want an error of imap.ca_file with %q, or none if that is empty", err, tt.want)
 			}
 		})
@@ -51,7 +52,8 @@ func TestCertificatesOfOthers(t *testing.T) {
 	if err := errors.Join(os.WriteFile(file, certificate(t), 0o600), os.Chmod(file, 0o664)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(path, variables()); err == nil || !strings.Contains(err.Error(), "imap.ca_file: is not used: other users can write it") ||
+	_, err := Load(path, variables())
+	if err == nil || !strings.Contains(err.Error(), "imap.ca_file: is not used: other users can write it") ||
 		!strings.Contains(err.Error(), "chmod go-w "+file) {
 		t.Errorf("Load = %v, want an error of imap.ca_file with the chmod", err)
 	}
@@ -66,14 +68,21 @@ func TestRelayIdentity(t *testing.T) {
 		want       string // in the error; empty: valid
 	}{
 		{"a fingerprint", "tls_fingerprint: sha256:" + hex, nil, ""},
-		{"another algorithm", "tls_fingerprint: sha1:" + hex, nil, "smtp.tls_fingerprint: is not sha256: and 64 hex digits"},
+		{
+			"another algorithm", "tls_fingerprint: sha1:" + hex, nil,
+			"smtp.tls_fingerprint: is not sha256: and 64 hex digits",
+		},
 		{"a client certificate", "client_cert: client.pem", clientCertificate(t), ""},
 		{"without its key", "client_cert: client.pem", certificate(t), "smtp.client_cert: cannot be used: "},
 		{"no file", "client_cert: client.pem", nil, "client.pem; create it"},
-		{"without TLS", "security: none, tls_fingerprint: sha256:" + hex, nil, "smtp.security: none has no certificates"},
+		{
+			"without TLS", "security: none, tls_fingerprint: sha256:" + hex, nil,
+			"smtp.security: none has no certificates",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			path := write(t, "smtp: {host: relay.example, "+tt.yaml+"}\nforward: {from: f@x.org}\nroutes: [{name: a, match: {}, to: [b@x.org]}]\n")
+			path := write(t, "smtp: {host: relay.example, "+tt.yaml+"}\n"+
+				"forward: {from: f@x.org}\nroutes: [{name: a, match: {}, to: [b@x.org]}]\n")
 			if tt.file != nil {
 				if err := os.WriteFile(filepath.Join(filepath.Dir(path), "client.pem"), tt.file, 0o600); err != nil {
 					t.Fatal(err)
@@ -83,7 +92,8 @@ func TestRelayIdentity(t *testing.T) {
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Fatalf("Load = %v, want an error with %q, or none if that is empty", err, tt.want)
 			}
-			if want := "sha256:" + strings.ToLower(hex); err == nil && c.SMTP.TLSFingerprint != "" && c.SMTP.TLSFingerprint != want {
+			want := "sha256:" + strings.ToLower(hex)
+			if err == nil && c.SMTP.TLSFingerprint != "" && c.SMTP.TLSFingerprint != want {
 				t.Errorf("the fingerprint is %s, want %s", c.SMTP.TLSFingerprint, want)
 			}
 		})
@@ -119,5 +129,6 @@ func certificateAndKey(t *testing.T) (cert, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
+	cert = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return cert, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 }

@@ -110,8 +110,9 @@ func (r *reader) arc(a ARC) {
 	if a.Key() == (DKIM{}) && len(a.Trust) == 0 {
 		return
 	}
+	notInID := func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune(`;"()`, c) }
 	for i, id := range a.Trust {
-		if id == "" || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune(`;"()`, c) }) {
+		if id == "" || strings.ContainsFunc(id, notInID) {
 			r.refuse(fmt.Sprintf("arc.trust[%d]", i), "%q is not an authserv-id; give the first word of the "+
 				"Authentication-Results that the server of the inbox writes, such as mx.example.com", id)
 		}

@@ -144,9 +144,10 @@ func linesOf(s secret.String) []string {
 
 // Bounces says how reports are read; without an inbox none is.
 type Bounces struct {
-	Inbox         string        `yaml:"inbox"`   // its messages are read as reports
-	Address       string        `yaml:"address"` // reverse-path of each delivery, with {token}; empty: forward.envelope_from
-	Secret        secret.String `yaml:"secret"`  // one a line; if it is empty, Load sets it to srs.secret
+	Inbox string `yaml:"inbox"` // its messages are read as reports
+	// Address is the reverse-path of each delivery, with {token}; empty: forward.envelope_from.
+	Address       string        `yaml:"address"`
+	Secret        secret.String `yaml:"secret"` // one a line; if it is empty, Load sets it to srs.secret
 	MaxAge        time.Duration `yaml:"max_age"`
 	Confirm       bool          `yaml:"confirm"`
 	SuspendAfter  int           `yaml:"suspend_after"` // bounces of one recipient

@@ -8,6 +8,7 @@ import (
 )
 
 func TestDatabaseTLS(t *testing.T) {
+	const database = `database: {driver: mysql, dsn: "u@tcp(db.firm.example:3306)/mail"`
 	for _, tt := range []struct{ name, text, want, wantErr string }{
 		{"nothing", "", "", ""},
 		{"none", ", tls: none", "none", ""},
@@ -15,10 +16,13 @@ func TestDatabaseTLS(t *testing.T) {
 		{"verify", ", tls: verify", "verify", ""},
 		{"a file", ", tls: ca.pem", "ca.pem", ""},
 		{"a file without a certificate", ", tls: empty.pem", "", "database.tls: there is no certificate in"},
-		{"neither", ", tls: required", "", "database.tls: is not none, require or verify, and cannot be read as a file"},
+		{
+			"neither", ", tls: required", "",
+			"database.tls: is not none, require or verify, and cannot be read as a file",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			path := write(t, "database: {driver: mysql, dsn: \"u@tcp(db.firm.example:3306)/mail\""+tt.text+"}\n"+minimal)
+			path := write(t, database+tt.text+"}\n"+minimal)
 			dir := filepath.Dir(path)
 			for name, content := range map[string][]byte{"ca.pem": certificate(t), "empty.pem": []byte("a key\n")} {
 				if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {

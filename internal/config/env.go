@@ -50,7 +50,8 @@ func (r *reader) unknownVariables(names []string, c *Config) {
 		switch {
 		case !r.given(name) || r.refersTo(name):
 		case withoutVariable(c, name):
-			r.failAt(place{source: name}, "", "no variable overrides a list, or a key in an entry that you name yourself; write the value in the file, a secret as env:NAME")
+			r.failAt(place{source: name}, "", "no variable overrides a list, or a key in an entry that you name "+
+				"yourself; write the value in the file, a secret as env:NAME")
 		default:
 			r.misspelt(name, known)
 		}

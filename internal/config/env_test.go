@@ -9,14 +9,17 @@ import (
 )
 
 func TestEnvironmentOverrides(t *testing.T) {
-	text := strings.Replace(minimal, "host: smtp.example.com", "host: 1.2.3.4, port: wrong, password: env:H5_NOT_SET", 1)
+	const ofFile = "host: 1.2.3.4, port: wrong, password: env:H5_NOT_SET"
+	text := strings.Replace(minimal, "host: smtp.example.com", ofFile, 1)
 	c := load(t, text,
 		"POSTRIDER_SMTP_HOST", "relay.example.com", "POSTRIDER_SMTP_PORT", "2525", "POSTRIDER_SMTP_USERNAME", "u",
 		"POSTRIDER_SMTP_PASSWORD", "hunter2", "POSTRIDER_DEDUPE", "all", "POSTRIDER_RETRY_GIVE_UP_AFTER", "1h",
-		"POSTRIDER_FORWARD_MAX_SIZE", "1KiB", "POSTRIDER_SMTP_ALLOW_PLAINTEXT", "true", "POSTRIDER_RETRY_BASE", "", "POSTRIDER_AFTER_FORWARDED", "move: Done", "POSTRIDER_CONFIG", "x")
+		"POSTRIDER_FORWARD_MAX_SIZE", "1KiB", "POSTRIDER_SMTP_ALLOW_PLAINTEXT", "true", "POSTRIDER_RETRY_BASE", "",
+		"POSTRIDER_AFTER_FORWARDED", "move: Done", "POSTRIDER_CONFIG", "x")
 	got := []any{
-		c.SMTP.Host, c.SMTP.Port, c.SMTP.Username, string(c.SMTP.Password), string(c.Dedupe), c.Retry.GiveUpAfter.String(),
-		int(c.Forward.MaxSize), c.SMTP.AllowPlaintext, c.Retry.Base.String(), string(c.After.Forwarded),
+		c.SMTP.Host, c.SMTP.Port, c.SMTP.Username, string(c.SMTP.Password), string(c.Dedupe),
+		c.Retry.GiveUpAfter.String(), int(c.Forward.MaxSize), c.SMTP.AllowPlaintext, c.Retry.Base.String(),
+		string(c.After.Forwarded),
 	}
 	want := []any{"relay.example.com", 2525, "u", "hunter2", "all", "1h0m0s", 1024, true, "1m0s", "move:Done"}
 	for i := range want {
@@ -28,9 +31,11 @@ func TestEnvironmentOverrides(t *testing.T) {
 
 func TestEnvironmentErrors(t *testing.T) {
 	got := loadErrors(t, write(t, minimal), variables(
-		"POSTRIDER_SMTP_PORT", "x", "POSTRIDER_DEDUPE", "none", "POSTRIDER_SMTP_CONNECTIONS", "0", "POSTRIDER_SMTP_PASSWORD", "env:H5_NOT_SET"))
+		"POSTRIDER_SMTP_PORT", "x", "POSTRIDER_DEDUPE", "none", "POSTRIDER_SMTP_CONNECTIONS", "0",
+		"POSTRIDER_SMTP_PASSWORD", "env:H5_NOT_SET"))
 	const want = `POSTRIDER_SMTP_PORT: smtp.port: has to be a whole number, not "x"
-POSTRIDER_SMTP_PASSWORD: smtp.password: environment variable H5_NOT_SET is not set or empty; set it for the user that runs postrider
+POSTRIDER_SMTP_PASSWORD: smtp.password: environment variable H5_NOT_SET is not set or empty; ` +
+		`set it for the user that runs postrider
 POSTRIDER_SMTP_CONNECTIONS: smtp.connections: 0 is out of range; it goes from 1 to 100
 POSTRIDER_DEDUPE: dedupe: "none" is not one of inbox, all, off`
 	if got != want {
@@ -68,10 +73,12 @@ func TestEveryScalarHasAVariable(t *testing.T) {
 // TestNoVariable: a list, and what is in an entry, has no variable, whatever the file has.
 func TestNoVariable(t *testing.T) {
 	t.Setenv("POSTRIDER_EVENTS_CRM_SECRETS", "whsec_"+strings.Repeat("QUJD", 10))
-	text := minimal + "events: {crm: {url: 'https://crm.example/', secrets: env:POSTRIDER_EVENTS_CRM_SECRETS, on: [dead]}}\n"
+	text := minimal +
+		"events: {crm: {url: 'https://crm.example/', secrets: env:POSTRIDER_EVENTS_CRM_SECRETS, on: [dead]}}\n"
 	set := []string{
 		"POSTRIDER_NOTIFY_TO", "POSTRIDER_EVENTS_CRM_URL", "POSTRIDER_EVENTS_BUS_URL", "POSTRIDER_EVENTS_CRM_SECRETS",
-		"POSTRIDER_OAUTH_GOOGLE_CLIENT_ID", "POSTRIDER_ROUTES_ALL_TO", "POSTRIDER_ALERTS_LABELS_ACME_DEAD", "POSTRIDER_HOOK_TOKEN", "POSTRIDER_EVENTS_EMPTY",
+		"POSTRIDER_OAUTH_GOOGLE_CLIENT_ID", "POSTRIDER_ROUTES_ALL_TO", "POSTRIDER_ALERTS_LABELS_ACME_DEAD",
+		"POSTRIDER_HOOK_TOKEN", "POSTRIDER_EVENTS_EMPTY",
 		"POSTRIDER_EVENTS_PASSWORD", "POSTRIDER_ROUTES_SERVICE_HOST", // of an inbox events@..., and what a cluster sets
 
 	}
@@ -91,8 +98,8 @@ func TestNoVariable(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"POSTRIDER_ALERTS_LABELS_ACME_DEAD", "POSTRIDER_EVENTS_BUS_URL", "POSTRIDER_EVENTS_CRM_URL", "POSTRIDER_NOTIFY_TO",
-		"POSTRIDER_OAUTH_GOOGLE_CLIENT_ID", "POSTRIDER_ROUTES_ALL_TO",
+		"POSTRIDER_ALERTS_LABELS_ACME_DEAD", "POSTRIDER_EVENTS_BUS_URL", "POSTRIDER_EVENTS_CRM_URL",
+		"POSTRIDER_NOTIFY_TO", "POSTRIDER_OAUTH_GOOGLE_CLIENT_ID", "POSTRIDER_ROUTES_ALL_TO",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the refused variables are %q, want %q", got, want)
@@ -103,7 +110,8 @@ func TestNoVariable(t *testing.T) {
 // the password of an inbox.
 func TestUnknownVariables(t *testing.T) {
 	set := []string{
-		"POSTRIDER_ALERTS_DEED", "1", "POSTRIDER_SMTP_PROT", "25", "POSTRIDER_IMAP_DESK_PASSWORD", "sesame", "POSTRIDER_RETRY_BASSE", "", "POSTRIDER_ALERTS_DEAD", "1",
+		"POSTRIDER_ALERTS_DEED", "1", "POSTRIDER_SMTP_PROT", "25", "POSTRIDER_IMAP_DESK_PASSWORD", "sesame",
+		"POSTRIDER_RETRY_BASSE", "", "POSTRIDER_ALERTS_DEAD", "1",
 		"POSTRIDER_CONFIG", "x", "POSTRIDER_OF_MY_OWN", "x", "POSTRIDER_IMAP_PROXI", "direct", "OTHER_ALERTS_FOO", "1",
 	}
 	names := []string{}
@@ -113,7 +121,8 @@ func TestUnknownVariables(t *testing.T) {
 	t.Setenv("POSTRIDER_IMAP_PROXI", "direct")
 	_, err := Load(write(t, minimal+"imap: {proxy: env:POSTRIDER_IMAP_PROXI}\n"), variables(set...), names...)
 	lines := strings.Split(fmt.Sprint(err), "\n")
-	if len(lines) != 2 || lines[0] != "POSTRIDER_ALERTS_DEED: alerts.deed: unknown key; did you mean POSTRIDER_ALERTS_DEAD?" ||
+	if len(lines) != 2 ||
+		lines[0] != "POSTRIDER_ALERTS_DEED: alerts.deed: unknown key; did you mean POSTRIDER_ALERTS_DEAD?" ||
 		lines[1] != "POSTRIDER_SMTP_PROT: smtp.prot: unknown key; did you mean POSTRIDER_SMTP_PORT?" {
 		t.Errorf("the errors are %q; want those of the two that are no keys, and what was meant", lines)
 	}

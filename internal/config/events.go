@@ -47,7 +47,8 @@ const (
 
 // EventKinds are the values of events.NAME.on.
 var EventKinds = append([]outbox.Kind{
-	outbox.Registered, outbox.Forwarded, outbox.SkippedNoMatch, outbox.Skipped, outbox.Dead, outbox.Uncertain, outbox.Bounced,
+	outbox.Registered, outbox.Forwarded, outbox.SkippedNoMatch, outbox.Skipped,
+	outbox.Dead, outbox.Uncertain, outbox.Bounced,
 }, ofInboxes...)
 
 // ofInboxes are the kinds that have no message, and so no route.
@@ -88,7 +89,8 @@ func (r *reader) destination(name string, e *Events, c *Config) {
 		r.refuse(at, "is not a valid name; use up to 64 lower-case letters, digits, - and _")
 	}
 	if e.URL == "" && !r.hasError(at+".url") {
-		r.refuse(at+".url", "is missing; say where events go, such as https://crm.example.com/hook or nats://bus.example.com/SUBJECT")
+		r.refuse(at+".url", "is missing; say where events go, "+
+			"such as https://crm.example.com/hook or nats://bus.example.com/SUBJECT")
 	}
 	if len(e.On) == 0 && !r.hasErrorWithin(at+".on") {
 		r.refuse(at+".on", "is missing; say what it gets: %s", strings.Join(text.Strings(EventKinds), ", "))
@@ -101,7 +103,8 @@ func (r *reader) destination(name string, e *Events, c *Config) {
 	}
 	for i, name := range e.Label {
 		if !label.MatchString(name) {
-			r.refuse(fmt.Sprintf("%s.label[%d]", at, i), "%q is not a label; write it like tenant=acme, or tenant for any value", name)
+			r.refuse(fmt.Sprintf("%s.label[%d]", at, i),
+				"%q is not a label; write it like tenant=acme, or tenant for any value", name)
 		}
 	}
 	r.eventRoutes(at, *e, c)
@@ -113,7 +116,8 @@ func (r *reader) destination(name string, e *Events, c *Config) {
 	orDefault(r, at+".timeout", &e.Timeout, eventsTimeout, time.Second, time.Hour)
 	orDefault(r, at+".give_up_after", &e.GiveUp, eventsGiveUp, time.Second, 365*24*time.Hour)
 	opensWith := regexp.MustCompile(`^` + regexp.QuoteMeta(at) + `\.(url|secrets|allow_internal|proxy)\b`)
-	if e.URL != "" && !r.unknown[at] && !slices.ContainsFunc(r.errs.All, func(e Error) bool { return opensWith.MatchString(e.Key) }) {
+	hasError := slices.ContainsFunc(r.errs.All, func(e Error) bool { return opensWith.MatchString(e.Key) })
+	if e.URL != "" && !r.unknown[at] && !hasError {
 		if _, err := sink.Open(e.Settings("")); err != nil {
 			r.refuse(at, "cannot be used: %v", err)
 		}
@@ -130,8 +134,10 @@ func orDefault[T cmp.Ordered](r *reader, key string, v *T, missing, low, high T)
 
 // effects refuses what has no effect: who sets it expects that it has.
 func (r *reader) effects(at string, e Events) {
-	if len(e.Route) > 0 && len(e.On) > 0 && !slices.ContainsFunc(e.On, func(kind outbox.Kind) bool { return !slices.Contains(ofInboxes, kind) }) {
-		r.refuse(at+".route", "has no effect, because on has only kinds of inboxes, which have no route; remove it, or add other kinds to on")
+	ofMessages := func(kind outbox.Kind) bool { return !slices.Contains(ofInboxes, kind) }
+	if len(e.Route) > 0 && len(e.On) > 0 && !slices.ContainsFunc(e.On, ofMessages) {
+		r.refuse(at+".route", "has no effect, because on has only kinds of inboxes, which have no route; "+
+			"remove it, or add other kinds to on")
 	}
 	scheme, _, _ := strings.Cut(string(e.URL), "://")
 	if e.CAFile != "" && slices.Contains([]string{"http", "amqp", "redis", "redis-cluster"}, scheme) {
@@ -162,6 +168,7 @@ func (r *reader) eventRoutes(at string, e Events, c *Config) {
 // Settings are what the destination is opened with, but for the certificates of its ca_file.
 func (e Events) Settings(agent string) sink.Settings {
 	return sink.Settings{
-		URL: string(e.URL), Timeout: e.Timeout, Agent: agent, AllowInternal: e.AllowInternal, Proxy: string(e.Proxy), Secrets: text.Strings(e.Secrets),
+		URL: string(e.URL), Timeout: e.Timeout, Agent: agent,
+		AllowInternal: e.AllowInternal, Proxy: string(e.Proxy), Secrets: text.Strings(e.Secrets),
 	}
 }

@@ -36,32 +36,21 @@ func example(t *testing.T, uncomment bool) (*reader, *Config, []string) {
 	}
 	text := head + "\n\n" + body
 	path := write(t, text)
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "ca.pem"), certificate(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "srs-secret"), []byte("a secret for the example"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "bounce-secret"), []byte("a secret for the example"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "dkim.pem"), []byte(dkimKey(t)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "arc.pem"), []byte(arcKey(t)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "relay-client.pem"), clientCertificate(t), 0o600); err != nil {
-		t.Fatal(err)
+	for name, content := range map[string][]byte{
+		"ca.pem": certificate(t), "relay-client.pem": clientCertificate(t),
+		"dkim.pem": []byte(dkimKey(t)), "arc.pem": []byte(arcKey(t)), "service-account.json": serviceAccount(t),
+		"srs-secret":    []byte("a secret for the example"),
+		"bounce-secret": []byte("a secret for the example"),
+	} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Setenv("POSTRIDER_DSN", "user:password@tcp(host:3306)/postrider")
 	t.Setenv("SMTP_PASSWORD", "password")
 	t.Setenv("MS_SECRET", "secret")
 	t.Setenv("CRM_SECRET", "whsec_"+strings.Repeat("QUJD", 10))
 	t.Setenv("GOOGLE_SECRET", "secret")
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "service-account.json"), serviceAccount(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := Load(path, variables()); err != nil {
 		t.Fatalf("config.example.yaml (uncommented: %v) has errors:\n%v", uncomment, err)
 	}
@@ -89,7 +78,11 @@ func TestExampleHasEveryKey(t *testing.T) {
 			all = append(all, "oauth."+key)
 		}
 	}
-	for parent, typ := range map[string]reflect.Type{"routes": reflect.TypeFor[route.Rule](), "routes.match": reflect.TypeFor[route.Match](), "oauth": reflect.TypeFor[OAuth]()} {
+	for parent, typ := range map[string]reflect.Type{
+		"routes":       reflect.TypeFor[route.Rule](),
+		"routes.match": reflect.TypeFor[route.Match](),
+		"oauth":        reflect.TypeFor[OAuth](),
+	} {
 		for _, key := range keys(typ) {
 			if !strings.Contains("\n"+strings.Join(all, "\n")+"\n", "\n"+join(parent, key)+"\n") {
 				t.Errorf("config.example.yaml lacks %s.%s", parent, key)
@@ -139,7 +132,8 @@ func TestExampleExplainsEveryKey(t *testing.T) {
 func serviceAccount(t *testing.T) []byte {
 	t.Helper()
 	text, err := json.Marshal(map[string]string{
-		"type": "service_account", "client_email": "a@b.example", "private_key": dkimKey(t), "token_uri": "https://oauth2.googleapis.com/token",
+		"type": "service_account", "client_email": "a@b.example", "private_key": dkimKey(t),
+		"token_uri": "https://oauth2.googleapis.com/token",
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,8 @@ type First struct {
 	From, To           string // the forwarder, and who gets all mail
 }
 
-const firstText = `# A first configuration of postrider. config.example.yaml shows every key; ` + "`postrider check`" + `
+const firstText = `# A first configuration of postrider. config.example.yaml shows every key; ` +
+	"`postrider check`" + `
 # reports what is wrong. Relative paths are relative to the directory of this file.
 
 # database:                       # SQLite is the default: a file, nothing to install

@@ -16,13 +16,17 @@ import (
 // TestFirstKeepsValues: what is written is what is read again, whatever characters it has.
 func TestFirstKeepsValues(t *testing.T) {
 	odd := []string{
-		"ann", "- ann", "a: b", "a #b", "*star", "&and", "!tag", "%", "@at", "`", "'", `"`, `\`, "{a}", "[a]", "a,b", "null", "true", "1.5", "0x1", "~",
-		"two\nlines", "tab\t", " spaces ", "line\u2028separator", "\u0085", "\x00", "開廷", "=", "<<", "---", "...", "2026-01-01", "${x}",
+		"ann", "- ann", "a: b", "a #b", "*star", "&and", "!tag", "%", "@at", "`", "'", `"`, `\`, "{a}", "[a]", "a,b",
+		"null", "true", "1.5", "0x1", "~", "=", "<<", "---", "...", "2026-01-01", "${x}",
+		"two\nlines", "tab\t", " spaces ", "line\u2028separator", "\u0085", "\x00", "開廷",
 		strings.Repeat("long and with spaces ", 20),
 	}
 	for _, value := range odd {
 		password := strings.ReplaceAll(value, "\n", " ") // of which only one line is valid
-		f := First{Host: "relay.firm.example", Username: value, Password: password, From: "a@firm.example", To: "b@firm.example"}
+		f := First{
+			Host: "relay.firm.example", Username: value, Password: password,
+			From: "a@firm.example", To: "b@firm.example",
+		}
 		c, err := f.Load(func(ref string) (string, error) { return ref, nil }, "postrider.yaml", variables())
 		if err != nil {
 			t.Errorf("username %q: %v", value, err)
@@ -40,14 +44,20 @@ func TestFirstKeepsValues(t *testing.T) {
 func TestFirst(t *testing.T) {
 	for _, f := range []First{
 		{Host: "relay.firm.example", From: "a@firm.example", To: "b@firm.example"},
-		{Host: "h", Port: 2525, Security: "tls", Username: "ann", Password: "env:PW", From: "A <a@firm.example>", To: "b@firm.example"},
+		{
+			Host: "h", Port: 2525, Security: "tls", Username: "ann", Password: "env:PW",
+			From: "A <a@firm.example>", To: "b@firm.example",
+		},
 	} {
 		resolve := func(string) (string, error) { return "sesame", nil }
 		c, err := f.Load(resolve, "/etc/postrider.yaml", variables())
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := First{Host: c.SMTP.Host, Security: f.Security, Port: f.Port, Username: c.SMTP.Username, Password: f.Password, From: c.Forward.From, To: c.Routes[0].To[0]}
+		got := First{
+			Host: c.SMTP.Host, Security: f.Security, Port: f.Port, Username: c.SMTP.Username, Password: f.Password,
+			From: c.Forward.From, To: c.Routes[0].To[0],
+		}
 		if got != f || len(c.Routes) != 1 {
 			t.Errorf("it reads as %+v, want %+v", got, f)
 		}
@@ -61,9 +71,16 @@ func TestFirst(t *testing.T) {
 			t.Fatalf("with its comments as keys: %v\n%s", err, all)
 		}
 		if len(whole.Routes) != 2 || len(whole.Notify.To) != 1 {
-			t.Errorf("with its comments as keys it has %d routes and notifies %v; want 2, and an address", len(whole.Routes), whole.Notify.To)
+			t.Errorf("with its comments as keys it has %d routes and notifies %v; want 2, and an address",
+				len(whole.Routes), whole.Notify.To)
 		}
-		for _, same := range [][2]any{{whole.Database, c.Database}, {whole.Secrets, c.Secrets}, {whole.Forward, c.Forward}, {whole.SMTP.Port, c.SMTP.Port}, {whole.SMTP.Security, c.SMTP.Security}} {
+		for _, same := range [][2]any{
+			{whole.Database, c.Database},
+			{whole.Secrets, c.Secrets},
+			{whole.Forward, c.Forward},
+			{whole.SMTP.Port, c.SMTP.Port},
+			{whole.SMTP.Security, c.SMTP.Security},
+		} {
 			if !reflect.DeepEqual(same[0], same[1]) {
 				t.Errorf("its comments show %+v, want the default %+v", same[0], same[1])
 			}

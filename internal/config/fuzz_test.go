@@ -36,7 +36,8 @@ func FuzzLoad(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		env := variables("POSTRIDER_DATABASE_DSN", "d", "POSTRIDER_SMTP_PASSWORD", marker, "POSTRIDER_IMAP_PROXY", "direct")
+		env := variables("POSTRIDER_DATABASE_DSN", "d", "POSTRIDER_SMTP_PASSWORD", marker,
+			"POSTRIDER_IMAP_PROXY", "direct")
 		effort.Within(t, len(text), func() {
 			if got := errorsOf(text, true, env); strings.Contains(got, marker) && !strings.Contains(text, marker) {
 				t.Errorf("a error shows the password: %s", got)
@@ -48,7 +49,10 @@ func FuzzLoad(f *testing.F) {
 // FuzzSecret: whatever characters a password has, and however it is quoted, no error shows it, be
 // it one of the text, of the value or of other keys, and be the file private or not.
 func FuzzSecret(f *testing.F) {
-	for i, s := range []string{"", "*", "&", "!", "!!", "%", "@", "`", "[", "{", "|", ">", "? ", "- ", "\"", "'", "#", ": ", " #", "<<: *", "\\x", "%zz", "/", "?", ":", "%zz", "%zz"} { // thrice: in each of the quotes
+	for i, s := range []string{
+		"", "*", "&", "!", "!!", "%", "@", "`", "[", "{", "|", ">", "? ", "- ", "\"", "'", "#", ": ", " #", "<<: *",
+		"\\x", "%zz", "/", "?", ":", "%zz", "%zz", // thrice: in each of the quotes
+	} {
 		for key := range secretKeys {
 			f.Add(s, "", uint(key+3*i))
 			f.Add("", s, uint(key+3*i))
@@ -57,7 +61,8 @@ func FuzzSecret(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before, after string, bits uint) {
 		key := secretKeys[bits%3]
 		value := key.before + before + marker + after + key.after
-		if strings.ContainsAny(value, "\r\n\u0085\u2028\u2029") || strings.Contains(value, "env:") || strings.Contains(value, "file:") {
+		if strings.ContainsAny(value, "\r\n\u0085\u2028\u2029") ||
+			strings.Contains(value, "env:") || strings.Contains(value, "file:") {
 			t.Skip("more than one line, or a name that is shown on purpose")
 		}
 		switch bits / 3 % 3 {
@@ -86,7 +91,8 @@ func FuzzVariable(f *testing.F) {
 		all := leaves(Default())
 		leaf := all[n%uint(len(all))]
 		key := leaf.name
-		if strings.HasSuffix(key, "ca_file") || strings.HasSuffix(key, "client_cert") || strings.HasPrefix(value, "file:") {
+		if strings.HasSuffix(key, "ca_file") || strings.HasSuffix(key, "client_cert") ||
+			strings.HasPrefix(value, "file:") {
 			t.Skip("names a file, which may be a device that never ends")
 		}
 		got := errorsOf(minimal, true, variables(variable(key), value))
@@ -96,7 +102,8 @@ func FuzzVariable(f *testing.F) {
 			}
 		}
 		_, hidden := leaf.value.Addr().Interface().(*secret.String)
-		if hidden && strings.Contains(value, marker) && strings.Contains(got, marker) && !strings.HasPrefix(value, "env:") {
+		if hidden && strings.Contains(value, marker) && strings.Contains(got, marker) &&
+			!strings.HasPrefix(value, "env:") {
 			t.Errorf("a error shows the secret of %s: %s", key, got)
 		}
 	})

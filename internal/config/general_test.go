@@ -51,8 +51,10 @@ routes:
 
 func TestGeneralErrors(t *testing.T) {
 	for key, words := range map[string]string{"automated": "forward, skip", "own_address": "skip, forward"} {
-		got := loadErrors(t, write(t, fmt.Sprintf("%s\nforward: {from: a@x.example, %s: drop}", srsMinimal[1:], key)), variables())
-		if want := fmt.Sprintf(`forward.%s: "drop" is not one of %s`, key, words); !strings.Contains(got, want) || strings.Contains(got, "\n") {
+		text := fmt.Sprintf("%s\nforward: {from: a@x.example, %s: drop}", srsMinimal[1:], key)
+		got := loadErrors(t, write(t, text), variables())
+		want := fmt.Sprintf(`forward.%s: "drop" is not one of %s`, key, words)
+		if !strings.Contains(got, want) || strings.Contains(got, "\n") {
 			t.Errorf("the errors are %q, want only %q", got, want)
 		}
 	}

@@ -56,8 +56,8 @@ func Find(flag string, env Lookup) (string, error) {
 	if unsafe != nil {
 		return "", unsafe
 	}
-	return "", newErrors("configuration", "no file was found; looked for -c FILE, $POSTRIDER_CONFIG, ./%s and %s; make one with `postrider init`",
-		places[0], places[1])
+	return "", newErrors("configuration", "no file was found; looked for -c FILE, $POSTRIDER_CONFIG, ./%s and %s; "+
+		"make one with `postrider init`", places[0], places[1])
 }
 
 // checkHere returns an error if ./postrider.yaml may not be used without being named: root uses it
@@ -75,7 +75,8 @@ func checkHere() error {
 		case others != nil && path == here:
 			return others
 		case others != nil:
-			return newErrors(here+notUsed, "root has to own its directory, and others may not write there; name it with -c %s", here)
+			return newErrors(here+notUsed,
+				"root has to own its directory, and others may not write there; name it with -c %s", here)
 		}
 	}
 	return nil
@@ -156,9 +157,11 @@ func checkWriters(path string, info fs.FileInfo) error {
 func openError(path string, err error) *Errors {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return newErrors(path, "there is no such file; correct the path, or make it with `postrider -c %s init`", text.Arg(path))
+		return newErrors(path, "there is no such file; correct the path, or make it with `postrider -c %s init`",
+			text.Arg(path))
 	case errors.Is(err, fs.ErrPermission):
-		return newErrors(path, "may not be read by this user; run postrider as the user of its service, with sudo -u postrider, for example")
+		return newErrors(path, "may not be read by this user; "+
+			"run postrider as the user of its service, with sudo -u postrider, for example")
 	}
 	return newErrors(path, "cannot be opened: %v", err)
 }
@@ -205,8 +208,14 @@ var (
 
 // hints are fixes for the most common errors of the YAML parser.
 var hints = []struct{ says, hint string }{
-	{"cannot start any token", "; indent with spaces, not with tabs, and put text that starts with @, % or ` in quotes"},
-	{"alphabetic or numeric character", `; put text that starts with * or & in quotes, as in "*@court.example"`},
+	{
+		"cannot start any token",
+		"; indent with spaces, not with tabs, and put text that starts with @, % or ` in quotes",
+	},
+	{
+		"alphabetic or numeric character",
+		`; put text that starts with * or & in quotes, as in "*@court.example"`,
+	},
 	{"did not find expected", "; mind the indentation, and close what was opened"},
 	{"mapping values are not allowed", "; mind the indentation, and put text with a colon in quotes"},
 }

@@ -244,11 +244,14 @@ func TestFile(t *testing.T) {
 		{"only a document mark", "---\n", "postrider.yaml: is empty; start from config.example.yaml"},
 		{
 			"text", "hello",
-			"postrider.yaml: has to be a section with the keys database, smtp, imap, forward, srs, bounces, dkim, arc, dns, oauth, retry, dedupe, concurrency, watch, secrets, alerts, report, metrics, retention, notify, hook, web, events, after, routes, not a single value",
+			"postrider.yaml: has to be a section with the keys database, smtp, imap, forward, srs, bounces, dkim, " +
+				"arc, dns, oauth, retry, dedupe, concurrency, watch, secrets, alerts, report, metrics, retention, " +
+				"notify, hook, web, events, after, routes, not a single value",
 		},
 		{
 			"tab", "smtp:\n\thost: x\n",
-			"postrider.yaml:2: is not valid YAML here or nearby: found character that cannot start any token; indent with spaces, not with tabs, and put text that starts with @, % or ` in quotes",
+			"postrider.yaml:2: is not valid YAML here or nearby: found character that cannot start any token; " +
+				"indent with spaces, not with tabs, and put text that starts with @, % or ` in quotes",
 		},
 		{
 			"open quote", "smtp: {host: \"x}\n",
@@ -256,15 +259,18 @@ func TestFile(t *testing.T) {
 		},
 		{
 			"indentation", "smtp:\n  host: x\n port: 1\n",
-			"postrider.yaml:2: is not valid YAML here or nearby: did not find expected key; mind the indentation, and close what was opened",
+			"postrider.yaml:2: is not valid YAML here or nearby: did not find expected key; " +
+				"mind the indentation, and close what was opened",
 		},
 		{
 			"a glob without quotes", "a:\n- from: *@x.example\n",
-			"postrider.yaml:2: is not valid YAML here or nearby: did not find expected alphabetic or numeric character; put text that starts with * or & in quotes, as in \"*@court.example\"",
+			"postrider.yaml:2: is not valid YAML here or nearby: did not find expected alphabetic or numeric " +
+				"character; put text that starts with * or & in quotes, as in \"*@court.example\"",
 		},
 		{
 			"a colon in text", "a: b: c\n",
-			"postrider.yaml: is not valid YAML here or nearby: mapping values are not allowed in this context; mind the indentation, and put text with a colon in quotes",
+			"postrider.yaml: is not valid YAML here or nearby: mapping values are not allowed in this context; " +
+				"mind the indentation, and put text with a colon in quotes",
 		},
 		{
 			"two documents", minimal + "---\nsmtp: {}\n",
@@ -328,7 +334,10 @@ func TestFileCannotBeRead(t *testing.T) {
 }
 
 func TestHostNames(t *testing.T) {
-	for _, host := range []string{"smtp.example.com", "192.0.2.1", "2001:db8::1", "smtp.example.com:587", "192.0.2.1:25", "[2001:db8::1]:25"} {
+	for _, host := range []string{
+		"smtp.example.com", "192.0.2.1", "2001:db8::1",
+		"smtp.example.com:587", "192.0.2.1:25", "[2001:db8::1]:25",
+	} {
 		_, err := Load(write(t, strings.Replace(minimal, "smtp.example.com", `"`+host+`"`, 1)), variables())
 		_, _, noPort := net.SplitHostPort(host)
 		refused := err != nil && strings.Contains(err.Error(), "smtp.host: ") &&
@@ -337,9 +346,11 @@ func TestHostNames(t *testing.T) {
 			t.Errorf("smtp.host %s: %v; want a error only if it has a port, and where that belongs", host, err)
 		}
 	}
-	c, err := Load(write(t, strings.Replace(minimal, "smtp.example.com", "smtp.bücher.example, local_name: MX.bücher.example", 1)), variables())
+	const names = "smtp.bücher.example, local_name: MX.bücher.example"
+	c, err := Load(write(t, strings.Replace(minimal, "smtp.example.com", names, 1)), variables())
 	if err != nil || c.SMTP.Host != "smtp.xn--bcher-kva.example" || c.SMTP.LocalName != "mx.xn--bcher-kva.example" {
-		t.Errorf("the names are %s and %s (%v), want smtp. and mx.xn--bcher-kva.example, as in DNS", c.SMTP.Host, c.SMTP.LocalName, err)
+		t.Errorf("the names are %s and %s (%v), want smtp. and mx.xn--bcher-kva.example, as in DNS",
+			c.SMTP.Host, c.SMTP.LocalName, err)
 	}
 }
 

@@ -23,7 +23,8 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s: %v, want no error", tt.name, err)
 		case tt.wants != "" && (err == nil || !strings.Contains(err.Error(), tt.wants)):
 			t.Errorf("%s: the error is %v, want one with %s", tt.name, err, tt.wants)
-		case tt.wants == "" && c.Metrics.TextFile != "" && c.Metrics.TextFile != filepath.Join(filepath.Dir(path), "postrider.prom"):
+		case tt.wants == "" && c.Metrics.TextFile != "" &&
+			c.Metrics.TextFile != filepath.Join(filepath.Dir(path), "postrider.prom"):
 			t.Errorf("%s: the file is %s, want it relative to the configuration", tt.name, c.Metrics.TextFile)
 		}
 	}

@@ -38,7 +38,8 @@ func (r *reader) notify(c *Config) {
 		oneOf(r, fmt.Sprintf("notify.on[%d]", i), on, notify.Kinds()...)
 	}
 	if len(n.On) == 0 {
-		r.refuse("notify.on", "is empty; name one or more of %s, or remove the line for all of them", strings.Join(text.Strings(notify.Kinds()), ", "))
+		r.refuse("notify.on", "is empty; name one or more of %s, or remove the line for all of them",
+			strings.Join(text.Strings(notify.Kinds()), ", "))
 	}
 	between(r, "notify.at_most", n.AtMost, 0, 30*24*time.Hour)
 	_, given := r.places["notify"]
@@ -58,7 +59,8 @@ func (r *reader) hook(args []string) {
 		return
 	}
 	if len(args) == 0 || args[0] == "" {
-		r.refuse("hook", "is empty; name a program, and its arguments as a list: hook: [/usr/local/bin/page, --team, mail]")
+		r.refuse("hook", "is empty; "+
+			"name a program, and its arguments as a list: hook: [/usr/local/bin/page, --team, mail]")
 		return
 	}
 	if slices.ContainsFunc(args, func(a string) bool { return strings.ContainsRune(a, 0) }) {

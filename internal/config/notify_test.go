@@ -13,11 +13,13 @@ import (
 
 func TestNotify(t *testing.T) {
 	all := []notify.Kind{"dead", "uncertain", "bounced", "inbox_unreachable", "needs_login", "recipient_bounces"}
-	if c := load(t, minimal); c.Notify.To != nil || c.Hook != nil || !slices.Equal(c.Notify.On, all) || c.Notify.AtMost != time.Hour {
+	c := load(t, minimal)
+	if c.Notify.To != nil || c.Hook != nil || !slices.Equal(c.Notify.On, all) || c.Notify.AtMost != time.Hour {
 		t.Errorf("without keys it is %+v and %q, want nobody, of all, every hour at most", c.Notify, c.Hook)
 	}
-	c := load(t, minimal+"notify: {to: ops@firm.example, on: uncertain}\n", "POSTRIDER_NOTIFY_AT_MOST", "1d")
-	if !slices.Equal(c.Notify.To, []string{"ops@firm.example"}) || !slices.Equal(c.Notify.On, []notify.Kind{notify.Uncertain}) || c.Notify.AtMost != 24*time.Hour {
+	c = load(t, minimal+"notify: {to: ops@firm.example, on: uncertain}\n", "POSTRIDER_NOTIFY_AT_MOST", "1d")
+	if !slices.Equal(c.Notify.To, []string{"ops@firm.example"}) ||
+		!slices.Equal(c.Notify.On, []notify.Kind{notify.Uncertain}) || c.Notify.AtMost != 24*time.Hour {
 		t.Errorf("it is %+v, want one address, one kind, and the environment's day", c.Notify)
 	}
 }
@@ -41,7 +43,8 @@ func TestHook(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.ReplaceAll(strings.Join(c.Hook, "|"), dir, "DIR"); filepath.ToSlash(got) != filepath.ToSlash(tt.want) {
+			got := strings.ReplaceAll(strings.Join(c.Hook, "|"), dir, "DIR")
+			if filepath.ToSlash(got) != filepath.ToSlash(tt.want) {
 				t.Errorf("hook: %s is %q, want %q", tt.text, got, tt.want)
 			}
 		})
@@ -57,7 +60,8 @@ func TestNotifyErrors(t *testing.T) {
 		},
 		{
 			"in two spellings", "notify: {to: [Ops@bücher.example, b@x.example, ops@XN--bcher-kva.example]}",
-			":5:48: notify.to[2]: ops@XN--bcher-kva.example is the same address as Ops@bücher.example; remove one of them",
+			":5:48: notify.to[2]: ops@XN--bcher-kva.example is the same address as Ops@bücher.example; " +
+				"remove one of them",
 		},
 		{
 			"unknown kind", "notify: {to: a@x.example, on: [dead, death]}",
@@ -78,7 +82,8 @@ func TestNotifyErrors(t *testing.T) {
 		{"no hook", "hook: []", ":5:1: hook: is empty; name a program"},
 		{
 			"a shell's line", "hook: /usr/bin/page --team mail",
-			`:5:1: hook: "/usr/bin/page --team mail" is the name of one program, because no shell reads it; write arguments as a list: hook: [/usr/bin/page, --team, mail]`,
+			`:5:1: hook: "/usr/bin/page --team mail" is the name of one program, because no shell reads it; ` +
+				"write arguments as a list: hook: [/usr/bin/page, --team, mail]",
 		},
 		{"elsewhere", "notify: {hook: page}", ":5:10: notify.hook: unknown key; known here are to, on, at_most"},
 	} {
@@ -89,7 +94,10 @@ func TestNotifyErrors(t *testing.T) {
 			}
 		})
 	}
-	text := "smtp: {host: h}\nforward: {envelope_from: a@x.example}\nroutes: [{name: all, match: {}, to: a@x.example}]\nnotify: {to: a@x.example}\n"
+	const text = "smtp: {host: h}\n" +
+		"forward: {envelope_from: a@x.example}\n" +
+		"routes: [{name: all, match: {}, to: a@x.example}]\n" +
+		"notify: {to: a@x.example}\n"
 	const want = "postrider.yaml:4:10: notify.to: needs a sender address; set forward.from"
 	if got := loadErrors(t, write(t, text), variables()); !strings.Contains(got, want) {
 		t.Errorf("the errors are\n%s\nwant\n%s", got, want)

@@ -52,7 +52,8 @@ func (r *reader) oauth(c *Config) {
 	switch {
 	case s.Auth != "oauth":
 	case s.OAuth == "":
-		r.refuse("smtp.oauth", "is missing; name the application that smtp.auth: oauth is to use (%s)", knownApps(names))
+		r.refuse("smtp.oauth", "is missing; name the application that smtp.auth: oauth is to use (%s)",
+			knownApps(names))
 	case !known:
 		r.refuse("smtp.oauth", "there is no application %q in the section oauth (%s)", s.OAuth, knownApps(names))
 	case s.Username == "":
@@ -85,12 +86,15 @@ func (r *reader) application(name string, o OAuth) {
 			"below which it has /.well-known/openid-configuration")
 	}
 	if o.Issuer != "" && !oauth.Secure(o.Issuer) {
-		r.refuse(at+".issuer", "%s is not an https URL without a username, and secrets would go there", unlessSecret(o.Issuer))
+		r.refuse(at+".issuer", "%s is not an https URL without a username, and secrets would go there",
+			unlessSecret(o.Issuer))
 	}
 	if o.ClientID == "" && !own && !r.hasError(at+".client_id") {
 		r.refuse(at+".client_id", "is missing; register an application with the provider, as docs/providers.md says")
 	}
-	for _, client := range []struct{ key, value string }{{"client_id", o.ClientID}, {"client_secret", string(o.ClientSecret)}} {
+	for _, client := range []struct{ key, value string }{
+		{"client_id", o.ClientID}, {"client_secret", string(o.ClientSecret)},
+	} {
 		if own && client.value != "" {
 			r.refuse(at+"."+client.key, "is not used with service_account or token_command; remove it")
 		}
@@ -124,7 +128,8 @@ func (r *reader) flow(name string, o OAuth) {
 	case o.ServiceAccount != "" || o.TokenCommand != nil:
 		r.refuse(at, "is not used with service_account or token_command; remove it")
 	case name == oauth.Google && o.Flow != oauth.Browser:
-		r.refuse(at, "%s cannot be used, because Google gives it no permission for mail; use browser, or service_account", o.Flow)
+		r.refuse(at, "%s cannot be used, because Google gives it no permission for mail; "+
+			"use browser, or service_account", o.Flow)
 	case o.Flow == oauth.Application && o.ClientSecret == "":
 		r.refuse("oauth."+name+".client_secret", "is missing; flow: application needs it")
 	case o.Flow == oauth.Application && name == oauth.Microsoft && o.Tenant == "":

@@ -33,8 +33,10 @@ func TestWritableByOthers(t *testing.T) {
 	if err := os.Chown(path, 4711, -1); err != nil {
 		t.Fatal(err)
 	}
+	const refused = " is not used: it belongs to 4711, but root runs postrider. "
 	_, err := Load(path, variables())
-	if err == nil || !strings.Contains(err.Error(), path+" is not used: it belongs to 4711, but root runs postrider. ") || !strings.Contains(err.Error(), "chown root "+path) {
+	if err == nil || !strings.Contains(err.Error(), path+refused) ||
+		!strings.Contains(err.Error(), "chown root "+path) {
 		t.Errorf("owned by 4711: got %v, want an error with the chown", err)
 	}
 }
@@ -51,7 +53,11 @@ func TestFindAsRoot(t *testing.T) {
 		says      string // why it is not searched; empty if it is
 	}{
 		{"both root's", 0, 0, 0o755, ""},
-		{"another's file", 0, 4711, 0o755, "postrider.yaml is not used: it belongs to 4711, but root runs postrider. Run it as 4711 (sudo -u 4711 postrider ...)"},
+		{
+			"another's file", 0, 4711, 0o755,
+			"postrider.yaml is not used: it belongs to 4711, but root runs postrider. " +
+				"Run it as 4711 (sudo -u 4711 postrider ...)",
+		},
 		{"another's file and directory", 4711, 4711, 0o755, "Run it as 4711 (sudo -u 4711 postrider ...)"},
 		{"another's directory", 4711, 0, 0o755, "name it with -c postrider.yaml"},
 		{"a directory that all can write", 0, 0, 0o777 | os.ModeSticky, "name it with -c postrider.yaml"},
@@ -63,7 +69,9 @@ func TestFindAsRoot(t *testing.T) {
 			if err := os.WriteFile(file, []byte(minimal), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			for _, err := range []error{os.Chown(file, tt.file, -1), os.Chown(dir, tt.dir, -1), os.Chmod(dir, tt.dirMode)} {
+			for _, err := range []error{
+				os.Chown(file, tt.file, -1), os.Chown(dir, tt.dir, -1), os.Chmod(dir, tt.dirMode),
+			} {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -72,7 +80,8 @@ func TestFindAsRoot(t *testing.T) {
 			if tt.says == "" && (got != "postrider.yaml" || err != nil) {
 				t.Errorf("Find = %q, %v; want postrider.yaml", got, err)
 			}
-			if tt.says != "" && (got == "postrider.yaml" || err != nil && (!strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "init"))) {
+			if tt.says != "" && (got == "postrider.yaml" ||
+				err != nil && (!strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "init"))) {
 				t.Errorf("Find = %q, %v; want it not searched, no word of init, and %q", got, err, tt.says)
 			}
 			if got, err := Find("postrider.yaml", variables()); got != "postrider.yaml" || err != nil {

@@ -25,7 +25,10 @@ func TestSecrets(t *testing.T) {
 		},
 		{"variable, readable by all", "env:H5_PASSWORD", 0o644, "hunter2"},
 		{"variable not set", "env:H5_NONE", 0o600, "smtp.password: environment variable H5_NONE is not set"},
-		{"variable in capitals", "ENV:hunter2", 0o600, "begins with capital letters; write env:, file: or command: instead"},
+		{
+			"variable in capitals", "ENV:hunter2", 0o600,
+			"begins with capital letters; write env:, file: or command: instead",
+		},
 		{"file beside", "file:pw", 0o644, "hunter2"},
 		{"file that is not there", "file:none", 0o644, "there is no file"},
 		{"file that others can read", "file:open", 0o644, "other users can access"},
@@ -39,7 +42,8 @@ func TestSecrets(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			path := write(t, strings.Replace(minimal, "smtp: {host: smtp.example.com}", "smtp:\n  host: h\n  username: u\n  password: "+tt.ref, 1))
+			login := "smtp:\n  host: h\n  username: u\n  password: " + tt.ref
+			path := write(t, strings.Replace(minimal, "smtp: {host: smtp.example.com}", login, 1))
 			for name, mode := range map[string]os.FileMode{"pw": 0o600, "open": 0o644} {
 				if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), []byte("hunter2\n"), mode); err != nil {
 					t.Fatal(err)
@@ -76,8 +80,14 @@ func TestLoginHalfGiven(t *testing.T) {
 		{"no password", "username: u", together, 0o600},
 		{"no username", "password: p", together, 0o600},
 		{"no password for plain", "username: u, auth: plain", together, 0o600},
-		{"another mechanism", "username: u, password: hunter2, auth: cram-md5", `smtp.auth: "cram-md5" is not one of password, plain, login, oauth`, 0o600},
-		{"login in plain text", "username: u, password: hunter2, auth: login, security: none", "smtp.security: none would send the password unencrypted", 0o600},
+		{
+			"another mechanism", "username: u, password: hunter2, auth: cram-md5",
+			`smtp.auth: "cram-md5" is not one of password, plain, login, oauth`, 0o600,
+		},
+		{
+			"login in plain text", "username: u, password: hunter2, auth: login, security: none",
+			"smtp.security: none would send the password unencrypted", 0o600,
+		},
 		{
 			"variable not set", "username: u, password: env:H5_NONE",
 			"smtp.password: environment variable H5_NONE is not set", 0o600,
@@ -140,9 +150,11 @@ func TestHoldsPassword(t *testing.T) {
 }
 
 func TestProxyIsNotShown(t *testing.T) {
-	for _, proxy := range []string{"http://u:hunter2@h:x/", "http://u:1#hunter2@h:3128", "http://u:1?hunter2@h:3128", "http://u:1/hunter2@h:3128"} {
+	for _, proxy := range []string{
+		"http://u:hunter2@h:x/", "http://u:1#hunter2@h:3128", "http://u:1?hunter2@h:3128", "http://u:1/hunter2@h:3128",
+	} {
 		for _, key := range []string{"imap.proxy", "smtp.proxy"} {
-			got := loadErrors(t, write(t, minimal), variables("POSTRIDER_"+strings.ToUpper(strings.Replace(key, ".", "_", 1)), proxy))
+			got := loadErrors(t, write(t, minimal), variables(variable(key), proxy))
 			if strings.Contains(got, "hunter2") || !strings.Contains(got, key+": is not the URL of a proxy") {
 				t.Errorf("errors of %s are %q, want an error of %s without the password", proxy, got, key)
 			}
@@ -154,14 +166,29 @@ func TestProxyIsNotShown(t *testing.T) {
 // in a value that is no secret.
 func TestMisplacedSecretIsNotShown(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
-		{"no space after the colon", "smtp: {host: h, password:hunter2}", "smtp.password: unknown key; write a space after the colon, as in password: VALUE"},
-		{"with dots", `database: {driver: mysql, "dsn:root:hunter2@tcp(h.example:3306)/d": x}`, "database.dsn: unknown key; write a space after the colon, as in dsn: VALUE"},
-		{"an equals sign", "smtp: {host: h, password=hunter2}", "smtp.password: unknown key; write a space after the colon, as in password: VALUE"},
-		{"misspelt, too", "smtp: {host: h, passwort:hunter2}", "smtp.passwort: unknown key; did you mean smtp.password?"},
+		{
+			"no space after the colon", "smtp: {host: h, password:hunter2}",
+			"smtp.password: unknown key; write a space after the colon, as in password: VALUE",
+		},
+		{
+			"with dots", `database: {driver: mysql, "dsn:root:hunter2@tcp(h.example:3306)/d": x}`,
+			"database.dsn: unknown key; write a space after the colon, as in dsn: VALUE",
+		},
+		{
+			"an equals sign", "smtp: {host: h, password=hunter2}",
+			"smtp.password: unknown key; write a space after the colon, as in password: VALUE",
+		},
+		{
+			"misspelt, too", "smtp: {host: h, passwort:hunter2}",
+			"smtp.passwort: unknown key; did you mean smtp.password?",
+		},
 		{"twice", "smtp: {host: h, password:hunter2, password:hunter2}", "smtp.password: appears twice"},
 		{"as a name", "oauth: {client_secret:hunter2}", "oauth.client_secret: is not a valid name"},
 		{"in the host", `smtp: {host: "smtp://u:hunter2@h"}`, "smtp.host: the value is not a host"},
-		{"in the issuer", `oauth: {corp: {client_id: x, issuer: "https://u:hunter2@id.example"}}`, "oauth.corp.issuer: the value is not an https URL without a username"},
+		{
+			"in the issuer", `oauth: {corp: {client_id: x, issuer: "https://u:hunter2@id.example"}}`,
+			"oauth.corp.issuer: the value is not an https URL without a username",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := loadErrors(t, write(t, tt.text+"\n"+rest(tt.text)), variables())

@@ -20,17 +20,22 @@ forward: {from: "Forwarder <forwarder@example.com>", envelope_from: srs}
 srs: {domain: srs.bücher.example, secret: "file:srs-secret", max_age: 7d}
 `)
 	secrets := []string{"the newest one, it signs", "the one before that"}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "srs-secret"), []byte(strings.Join(secrets, "\r\n")+"\n\n"), 0o600); err != nil {
+	file := filepath.Join(filepath.Dir(path), "srs-secret")
+	if err := os.WriteFile(file, []byte(strings.Join(secrets, "\r\n")+"\n\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := Load(path, variables())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.SRS; got.Domain != "srs.xn--bcher-kva.example" || got.MaxAge != 7*24*time.Hour || !reflect.DeepEqual(got.Secrets(), secrets) {
-		t.Errorf("srs is %q, %v, %q; want the domain in ASCII, a week, and two secrets in order", got.Domain, got.MaxAge, got.Secrets())
+	got := c.SRS
+	if got.Domain != "srs.xn--bcher-kva.example" || got.MaxAge != 7*24*time.Hour ||
+		!reflect.DeepEqual(got.Secrets(), secrets) {
+		t.Errorf("srs is %q, %v, %q; want the domain in ASCII, a week, and two secrets in order",
+			got.Domain, got.MaxAge, got.Secrets())
 	}
-	if c, err = Load(path, variables("POSTRIDER_SRS_SECRET", "from the environment")); err != nil || c.SRS.Secrets()[0] != "from the environment" {
+	c, err = Load(path, variables("POSTRIDER_SRS_SECRET", "from the environment"))
+	if err != nil || c.SRS.Secrets()[0] != "from the environment" {
 		t.Errorf("Load with POSTRIDER_SRS_SECRET = %v, want that secret", err)
 	}
 }
@@ -44,7 +49,8 @@ func TestSRSErrors(t *testing.T) {
 	}{
 		{
 			"nothing", good,
-			[]string{"postrider.yaml:5:30: forward.envelope_from: srs needs srs.domain (whose SPF record lets the relay send, and whose mail server takes the bounces), and srs.secret (make one with `openssl rand"},
+			[]string{"postrider.yaml:5:30: forward.envelope_from: srs needs srs.domain (whose SPF record lets the " +
+				"relay send, and whose mail server takes the bounces), and srs.secret (make one with `openssl rand"},
 		},
 		{
 			"no secret", good + "srs: {domain: x.example}",

@@ -29,7 +29,8 @@ import (
 // finish fills in what depends on other keys, and checks what a single value cannot show.
 func (r *reader) finish(c *Config) {
 	for _, p := range []*string{
-		&c.Database.Path, &c.Secrets.KeyFile, &c.IMAP.CAFile, &c.SMTP.CAFile, &c.SMTP.ClientCert, &c.DKIM.KeyFile, &c.ARC.KeyFile, &c.Metrics.TextFile,
+		&c.Database.Path, &c.Secrets.KeyFile, &c.IMAP.CAFile, &c.SMTP.CAFile, &c.SMTP.ClientCert,
+		&c.DKIM.KeyFile, &c.ARC.KeyFile, &c.Metrics.TextFile,
 	} {
 		*p = relativeTo(r.path, *p)
 	}
@@ -115,7 +116,8 @@ func (r *reader) smtp(s *SMTP) {
 	r.hostName("smtp.host", &s.Host)
 	r.hostName("smtp.local_name", &s.LocalName)
 	// A key that looks missing may be misspelt or invalid, which has its own error.
-	if s.Auth != "oauth" && (s.Username == "") != (s.Password == "") && !r.hasError("smtp.password") && !r.unknown["smtp"] {
+	if s.Auth != "oauth" && (s.Username == "") != (s.Password == "") &&
+		!r.hasError("smtp.password") && !r.unknown["smtp"] {
 		r.refuse("smtp.username", "and smtp.password go together; give both, or none for a relay without login")
 	}
 	if err := secret.OneLine(string(s.Password)); err != nil {
@@ -266,7 +268,8 @@ func (r *reader) numbers(c *Config) {
 		r.refuse("retry.max", "is below retry.base (%s); the pause grows from base to max", number(c.Retry.Base))
 	}
 	if host := c.Concurrency.Host; len(host) > 100 || !hostInLeases.MatchString(host) {
-		r.refuse("concurrency.host", "%q names no host; write up to 100 letters, digits, dots, dashes or underscores", host)
+		r.refuse("concurrency.host", "%q names no host; write up to 100 letters, digits, dots, dashes or underscores",
+			host)
 	}
 }
 

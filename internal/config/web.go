@@ -69,13 +69,17 @@ func (r *reader) web(w *Web) {
 	}
 	for i, from := range w.Proxy.From {
 		if _, err := network(from); err != nil {
-			r.refuse(fmt.Sprintf("web.proxy.from[%d]", i), "%q is not a network; write an address or a network, such as 192.0.2.7 or 10.0.0.0/8", from)
+			r.refuse(fmt.Sprintf("web.proxy.from[%d]", i), "%q is not a network; "+
+				"write an address or a network, such as 192.0.2.7 or 10.0.0.0/8", from)
 		}
 	}
-	if (len(w.Proxy.From) == 0) != (w.Proxy.UserHeader == "") && !r.hasErrorWithin("web.proxy") && !r.unknown["web.proxy"] {
-		r.refuse("web.proxy", "needs both: from, the addresses of the proxy, and user_header, the header in which it names the user")
+	if (len(w.Proxy.From) == 0) != (w.Proxy.UserHeader == "") &&
+		!r.hasErrorWithin("web.proxy") && !r.unknown["web.proxy"] {
+		r.refuse("web.proxy", "needs both: from, the addresses of the proxy, "+
+			"and user_header, the header in which it names the user")
 	}
 	if w.Proxy.UserHeader != "" && !headerName.MatchString(w.Proxy.UserHeader) {
-		r.refuse("web.proxy.user_header", "%q is not a header; write its name, such as X-Remote-User", w.Proxy.UserHeader)
+		r.refuse("web.proxy.user_header", "%q is not a header; write its name, such as X-Remote-User",
+			w.Proxy.UserHeader)
 	}
 }
