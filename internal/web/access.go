@@ -46,7 +46,8 @@ func Open(s Settings) (*Access, error) {
 	proxied := len(s.ProxyFrom) > 0
 	switch {
 	case proxied && s.UsersFile != "":
-		return nil, errors.New("web.users and web.proxy exclude each other: either postrider or the proxy logs users in; remove one")
+		return nil, errors.New("web.users and web.proxy exclude each other: " +
+			"either postrider or the proxy logs users in; remove one")
 	case !loopback && !proxied && s.UsersFile == "":
 		return nil, fmt.Errorf("%s can be reached from other hosts, and no login would be needed; "+
 			"set web.users and web.tls, or web.proxy, or listen on 127.0.0.1", s.Listen)
@@ -140,9 +141,12 @@ func (a *Access) identify(r *http.Request) (user, error) {
 // proxied is who the proxy says.
 func (a *Access) proxied(r *http.Request) (user, error) {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	trusted := err == nil && slices.ContainsFunc(a.ProxyFrom, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap().WithZone("")) })
+	addr := from.Addr().Unmap().WithZone("")
+	trusted := err == nil && slices.ContainsFunc(a.ProxyFrom, func(p netip.Prefix) bool { return p.Contains(addr) })
 	if !trusted {
-		return user{}, &failure{http.StatusForbidden, "This page can be reached only through its proxy (web.proxy.from)."}
+		return user{}, &failure{
+			http.StatusForbidden, "This page can be reached only through its proxy (web.proxy.from).",
+		}
 	}
 	names := r.Header.Values(a.ProxyHeader)
 	if len(names) != 1 || !validName(names[0]) {

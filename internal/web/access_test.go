@@ -57,8 +57,10 @@ func certificateFiles(t *testing.T) (cert, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return write(t, "cert.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}))),
-		write(t, "key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})))
+	keyBlock := &pem.Block{Type: "PRIVATE KEY", Bytes: der}
+	certBlock := &pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}
+	return write(t, "cert.pem", string(pem.EncodeToMemory(certBlock))),
+		write(t, "key.pem", string(pem.EncodeToMemory(keyBlock)))
 }
 
 // TestOpen: what others could reach without a login is refused, with the fix.
@@ -70,6 +72,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	const local = "127.0.0.1:0"
 	for _, tt := range []struct {
 		name string
 		s    web.Settings
@@ -87,14 +90,30 @@ func TestOpen(t *testing.T) {
 		{"users and TLS", web.Settings{Listen: ":8420", UsersFile: users, CertFile: cert, KeyFile: key}, ""},
 		{"users on loopback", web.Settings{Listen: "127.0.0.1:8420", UsersFile: users}, ""},
 		{"a proxy", web.Settings{Listen: ":8420", ProxyFrom: proxy, ProxyHeader: "X-Remote-User"}, ""},
-		{"a proxy and users", web.Settings{Listen: ":8420", ProxyFrom: proxy, ProxyHeader: "X-Remote-User", UsersFile: users}, "exclude each other"},
-		{"users that others can write", web.Settings{Listen: "127.0.0.1:0", UsersFile: writable}, "chmod go-w " + writable},
-		{"no users file", web.Settings{Listen: "127.0.0.1:0", UsersFile: users + "x"}, "htpasswd -B -c"},
-		{"an empty users file", web.Settings{Listen: "127.0.0.1:0", UsersFile: write(t, "u", "# none\n")}, "there is no user in"},
-		{"MD5", web.Settings{Listen: "127.0.0.1:0", UsersFile: write(t, "u", "anna:$apr1$x$y\n")}, "line 1 of"},
-		{"no colon", web.Settings{Listen: "127.0.0.1:0", UsersFile: write(t, "u", "anna\n")}, "is not NAME:PASSWORD"},
-		{"no certificate", web.Settings{Listen: "127.0.0.1:0", CertFile: cert + "x", KeyFile: key}, "there is no file " + cert + "x; correct its name"},
-		{"the key of another", web.Settings{Listen: "127.0.0.1:0", CertFile: cert, KeyFile: users}, "are not a certificate and its key"},
+		{
+			"a proxy and users",
+			web.Settings{Listen: ":8420", ProxyFrom: proxy, ProxyHeader: "X-Remote-User", UsersFile: users},
+			"exclude each other",
+		},
+		{"users that others can write", web.Settings{Listen: local, UsersFile: writable}, "chmod go-w " + writable},
+		{"no users file", web.Settings{Listen: local, UsersFile: users + "x"}, "htpasswd -B -c"},
+		{
+			"an empty users file",
+			web.Settings{Listen: local, UsersFile: write(t, "u", "# none\n")},
+			"there is no user in",
+		},
+		{"MD5", web.Settings{Listen: local, UsersFile: write(t, "u", "anna:$apr1$x$y\n")}, "line 1 of"},
+		{"no colon", web.Settings{Listen: local, UsersFile: write(t, "u", "anna\n")}, "is not NAME:PASSWORD"},
+		{
+			"no certificate",
+			web.Settings{Listen: local, CertFile: cert + "x", KeyFile: key},
+			"there is no file " + cert + "x; correct its name",
+		},
+		{
+			"the key of another",
+			web.Settings{Listen: local, CertFile: cert, KeyFile: users},
+			"are not a certificate and its key",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.s.Now = time.Now
@@ -171,12 +190,16 @@ func TestProxy(t *testing.T) {
 // TestRebinding: without a login the page answers to names of this host alone.
 func TestRebinding(t *testing.T) {
 	s := newSite(t)
-	for _, host := range []string{"localhost", "localhost:8420", "LOCALHOST", "127.0.0.1", "127.1.2.3:80", "[::1]:8420", "[::1]"} {
+	for _, host := range []string{
+		"localhost", "localhost:8420", "LOCALHOST", "127.0.0.1", "127.1.2.3:80", "[::1]:8420", "[::1]",
+	} {
 		if got := s.get("/", "Host", host); got.code != http.StatusOK {
 			t.Errorf("host %s: %d, want 200", host, got.code)
 		}
 	}
-	for _, host := range []string{"evil.example", "evil.example:8420", "127.0.0.1.evil.example", "192.0.2.1", "localhost.evil.example"} {
+	for _, host := range []string{
+		"evil.example", "evil.example:8420", "127.0.0.1.evil.example", "192.0.2.1", "localhost.evil.example",
+	} {
 		got := s.get("/", "Host", host)
 		got.has(t, http.StatusMisdirectedRequest, "only at localhost")
 		got.lacks(t, "Overview</h1>", "smtp.firm.example")
@@ -189,11 +212,19 @@ func TestCrossOrigin(t *testing.T) {
 	s.firm()
 	dead := s.number(`SELECT id FROM monitored_emails_tasks WHERE status = 'dead'`)
 	anna := s.logIn("anna")
-	for _, path := range []string{"/messages/" + itoa(dead) + "/retry", "/inboxes/office@firm.example/disable", "/inboxes/office@firm.example/audit", "/login", "/logout"} {
+	paths := []string{
+		"/messages/" + itoa(dead) + "/retry", "/inboxes/office@firm.example/disable",
+		"/inboxes/office@firm.example/audit", "/login", "/logout",
+	}
+	for _, path := range paths {
 		for _, from := range [][]string{
-			{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"},
+			{"Sec-Fetch-Site", "cross-site"},
+			{"Sec-Fetch-Site", "same-site"},
+			{"Origin", "https://evil.example"},
+			{"Origin", "null"},
 		} {
-			s.do(anna, http.MethodPost, path, form("why", "x", "name", "ben", "password", "ben1"), from...).has(t, http.StatusForbidden, "another site")
+			got := s.do(anna, http.MethodPost, path, form("why", "x", "name", "ben", "password", "ben1"), from...)
+			got.has(t, http.StatusForbidden, "another site")
 		}
 	}
 	if got := s.number(`SELECT COUNT(*) FROM monitored_emails_tasks WHERE status = 'dead'`); got != 1 {
@@ -204,11 +235,15 @@ func TestCrossOrigin(t *testing.T) {
 
 // TestHeaders: each answer forbids what is not ours.
 func TestHeaders(t *testing.T) {
+	const csp = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; " +
+		"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 	s := newSite(t, withUsers)
-	for _, path := range []string{"/", "/login", "/healthz", "/readyz", "/nothing", "/api/v1/status", "/assets/style.css"} {
+	for _, path := range []string{
+		"/", "/login", "/healthz", "/readyz", "/nothing", "/api/v1/status", "/assets/style.css",
+	} {
 		h := s.get(path).header
 		for name, want := range map[string]string{
-			"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+			"Content-Security-Policy": csp,
 			"Referrer-Policy":         "same-origin", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
 		} {
 			if got := h.Get(name); got != want {
@@ -228,7 +263,8 @@ func TestRenewedCertificate(t *testing.T) {
 	cert, key := certificateFiles(t)
 	var log strings.Builder
 	a, err := web.Open(web.Settings{
-		Listen: ":0", UsersFile: users, CertFile: cert, KeyFile: key, Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Listen: ":0", UsersFile: users, CertFile: cert, KeyFile: key, Now: time.Now,
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -87,7 +87,8 @@ func parameters(r *http.Request, known ...string) (url.Values, error) {
 	for name, values := range q {
 		switch {
 		case !slices.Contains(known, name):
-			return q, badRequest("There is no parameter %q; there are %s.", name, cmp.Or(strings.Join(known, ", "), "none"))
+			return q, badRequest("There is no parameter %q; there are %s.",
+				name, cmp.Or(strings.Join(known, ", "), "none"))
 		case len(values) > 1:
 			return q, badRequest("The parameter %q occurs %d times; give it once.", name, len(values))
 		case utf8.RuneCountInString(values[0]) > maxText:
@@ -169,8 +170,9 @@ func (s *Server) apiInbox(w http.ResponseWriter, r *http.Request, _ user) error 
 func (r inboxRow) view() apiInboxView {
 	in := r.Inbox
 	v := apiInboxView{
-		Inbox: r.Status, Description: in.Description, Host: in.Host, Port: in.Port, Security: in.Security, Labels: inbox.Labels{},
-		Folders: in.FolderViews(), Since: in.FailingSince, LastAudit: r.Audit.Last, AuditSince: r.Audit.Since,
+		Inbox: r.Status, Description: in.Description, Host: in.Host, Port: in.Port, Security: in.Security,
+		Labels: inbox.Labels{}, Folders: in.FolderViews(), Since: in.FailingSince,
+		LastAudit: r.Audit.Last, AuditSince: r.Audit.Since,
 	}
 	if in.Labels != nil {
 		v.Labels = in.Labels

@@ -112,7 +112,10 @@ func TestOpenAPI(t *testing.T) {
 	if _, err := s.queue.Purge(t.Context(), "ann", gone); err != nil {
 		t.Fatal(err)
 	}
-	copied := s.put(msg{inbox: "office@firm.example", status: tasks.Skipped, skip: tasks.SkipDuplicate, to: []tasks.Delivery{{Recipient: "a@x.example", Status: tasks.Duplicated}}})
+	copied := s.put(msg{
+		inbox: "office@firm.example", status: tasks.Skipped, skip: tasks.SkipDuplicate,
+		to: []tasks.Delivery{{Recipient: "a@x.example", Status: tasks.Duplicated}},
+	})
 	s.exec(`UPDATE monitored_emails_deliveries SET duplicate_of = 5 WHERE task_id = ?`, copied)
 	var d document
 	if err := json.Unmarshal([]byte(s.get("/api/v1/openapi.json").body), &d); err != nil {
@@ -120,9 +123,10 @@ func TestOpenAPI(t *testing.T) {
 	}
 	dead := itoa(s.number(`SELECT id FROM monitored_emails_tasks WHERE status = 'dead'`))
 	asked := map[string][]string{
-		"/api/v1/status": {""}, "/api/v1/messages": {"", "?q=anna&state=dead", "?since=2026-03-31", "?label=tenant%3Dacme"},
-		"/api/v1/messages/{id}": {dead, itoa(gone), itoa(copied), itoa(copied - 1)}, "/api/v1/inboxes": {""},
-		"/api/v1/inboxes/{address}": {"billing@firm.example", "old@firm.example"}, "/api/v1/history": {""}, "/healthz": {""}, "/readyz": {""},
+		"/api/v1/status": {""}, "/api/v1/inboxes": {""}, "/api/v1/history": {""}, "/healthz": {""}, "/readyz": {""},
+		"/api/v1/messages":          {"", "?q=anna&state=dead", "?since=2026-03-31", "?label=tenant%3Dacme"},
+		"/api/v1/messages/{id}":     {dead, itoa(gone), itoa(copied), itoa(copied - 1)},
+		"/api/v1/inboxes/{address}": {"billing@firm.example", "old@firm.example"},
 	}
 	for path, get := range d.Paths {
 		for _, rest := range asked[path] {
@@ -139,8 +143,10 @@ func TestOpenAPI(t *testing.T) {
 		t.Errorf("the document has %d paths, want %d", len(d.Paths), len(asked))
 	}
 	for path, want := range map[string]int{
-		"/api/v1/messages/999999": 404, "/api/v1/messages/0": 404, "/api/v1/messages/99999999999999999999": 404, "/api/v1/inboxes/x@x.example": 404, "/api/v1/inboxes/%2e%2e": 404, "/api/v1/messages?since=x": 400, "/api/v1/messages?inbox=office": 400,
-		"/api/v1/messages?before=abc": 400, "/api/v1/messages?form=a": 400, "/api/v1/nothing": 404,
+		"/api/v1/messages/999999": 404, "/api/v1/messages/0": 404, "/api/v1/messages/99999999999999999999": 404,
+		"/api/v1/inboxes/x@x.example": 404, "/api/v1/inboxes/%2e%2e": 404, "/api/v1/nothing": 404,
+		"/api/v1/messages?since=x": 400, "/api/v1/messages?inbox=office": 400,
+		"/api/v1/messages?before=abc": 400, "/api/v1/messages?form=a": 400,
 	} {
 		got := s.get(path)
 		got.has(t, want)
@@ -172,7 +178,8 @@ func TestAPIParameters(t *testing.T) {
 		t.Fatal(err)
 	}
 	none := map[string]string{
-		"q": "nosuch", "from": "nosuch", "to": "nosuch", "subject": "nosuch", "message_id": "nosuch", "since": "2026-04-02", "until": "2020-01-01",
+		"q": "nosuch", "from": "nosuch", "to": "nosuch", "subject": "nosuch", "message_id": "nosuch",
+		"since": "2026-04-02", "until": "2020-01-01",
 		"inbox": "new@firm.example", "label": "no=such", "state": "in_progress", "before": "1",
 	}
 	for _, p := range d.Paths["/api/v1/messages"].Get.Parameters {
@@ -189,10 +196,13 @@ func TestAPIParameters(t *testing.T) {
 func TestParametersAreRefused(t *testing.T) {
 	s := newSite(t)
 	s.firm()
+	const states = "received, in_progress, error, uncertain, dead, forwarded, skipped_no_match, skipped, " +
+		"waiting, attention, bounced"
 	for query, says := range map[string]string{
-		"subject=50%": "write % as %25", "from=a;b": "; as %3B", "state=error&state=dead": "occurs 2 times; give it once",
-		"state=late": "; there are received, in_progress, error, uncertain, dead, forwarded, skipped_no_match, skipped, waiting, attention, bounced.",
-		"form=a":     "there are q, from, to,", "q=" + strings.Repeat("%C3%BC", 501): "has more than 500 characters; shorten it",
+		"subject=50%": "write % as %25", "from=a;b": "; as %3B",
+		"state=error&state=dead": "occurs 2 times; give it once", "state=late": "; there are " + states + ".",
+		"form=a":                             "there are q, from, to,",
+		"q=" + strings.Repeat("%C3%BC", 501): "has more than 500 characters; shorten it",
 	} {
 		for _, path := range []string{"/api/v1/messages?", "/messages?"} {
 			got := s.get(path + query)
@@ -203,11 +213,15 @@ func TestParametersAreRefused(t *testing.T) {
 	s.get("/messages?form=a").has(t, http.StatusBadRequest, `<option value="office@firm.example">`)
 	s.get("/api/v1/messages?q="+strings.Repeat("%C3%BC", 500)).has(t, http.StatusOK)
 	s.get("/inboxes?q=50%").has(t, http.StatusBadRequest, "write % as %25")
-	s.get("/inboxes?show=bogus").has(t, http.StatusBadRequest, "There is no &#34;bogus&#34; to show; there are failing, disabled,")
+	s.get("/inboxes?show=bogus").has(t, http.StatusBadRequest,
+		"There is no &#34;bogus&#34; to show; there are failing, disabled,")
 	s.get("/audit?inbox=a").has(t, http.StatusBadRequest, "there are q, show, after.")
-	for _, path := range []string{"status", "messages/1", "inboxes", "inboxes/office@firm.example", "history", "openapi.json"} {
+	for _, path := range []string{
+		"status", "messages/1", "inboxes", "inboxes/office@firm.example", "history", "openapi.json",
+	} {
 		s.get("/api/v1/"+path).has(t, http.StatusOK)
-		s.get("/api/v1/"+path+"?inbox=a").has(t, http.StatusBadRequest, `There is no parameter \"inbox\"; there are none.`)
+		s.get("/api/v1/"+path+"?inbox=a").has(t, http.StatusBadRequest,
+			`There is no parameter \"inbox\"; there are none.`)
 	}
 }
 
@@ -220,7 +234,7 @@ func TestNewInbox(t *testing.T) {
 	s.add("new@firm.example")
 	s.exec(`UPDATE monitored_emails SET last_error = 'refused' WHERE email_address = 'new@firm.example'`)
 	s.exec(`UPDATE monitored_emails SET is_active = 0 WHERE email_address = 'old@firm.example'`)
-	s.get("/api/v1/inboxes/new@firm.example").has(t, http.StatusOK, `"email":"new@firm.example"`, `"active":true`, `"counts":{"dead":0,`,
-		`"last_scanned_at":"2026-03-31T12:33:56Z"`, `"last_error":"refused"`)
+	s.get("/api/v1/inboxes/new@firm.example").has(t, http.StatusOK, `"email":"new@firm.example"`, `"active":true`,
+		`"counts":{"dead":0,`, `"last_scanned_at":"2026-03-31T12:33:56Z"`, `"last_error":"refused"`)
 	s.get("/api/v1/inboxes/old@firm.example").has(t, http.StatusOK, `"active":false`)
 }

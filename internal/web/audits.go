@@ -42,11 +42,16 @@ func (a *running) begin(id int64, now time.Time) *failure {
 	defer a.mu.Unlock()
 	switch _, runs := a.since[id]; {
 	case a.ctx.Err() != nil:
-		return &failure{http.StatusServiceUnavailable, "postrider is stopping, or reads its configuration again. Try again."}
+		return &failure{
+			http.StatusServiceUnavailable, "postrider is stopping, or reads its configuration again. Try again.",
+		}
 	case runs:
 		return &failure{http.StatusConflict, "An audit of this inbox is running already."}
 	case len(a.since) >= mostAudits:
-		return &failure{http.StatusConflict, fmt.Sprintf("%d audits are running. Try again when one of them has ended.", mostAudits)}
+		return &failure{
+			http.StatusConflict,
+			fmt.Sprintf("%d audits are running. Try again when one of them has ended.", mostAudits),
+		}
 	}
 	a.since[id] = now
 	a.all.Add(1)
@@ -136,11 +141,14 @@ func auditNeeds(boxes []inbox.Inbox, states []auditState) (out []need) {
 		default:
 			what := number(a.Last.Unaccounted, "message of %s is", "messages of %s are") + " not accounted for"
 			out = append(out, need{
-				Title: fmt.Sprintf(what, boxes[i].Address), Says: a.Last.Summary, Link: inboxPath(boxes[i].Address) + "#audit",
+				Title: fmt.Sprintf(what, boxes[i].Address), Says: a.Last.Summary,
+				Link: inboxPath(boxes[i].Address) + "#audit",
 			})
 		}
 	}
-	out = bounded(out, need{Title: "More inboxes with messages that are not accounted for", Link: "/audit?show=unproved"})
+	out = bounded(out, need{
+		Title: "More inboxes with messages that are not accounted for", Link: "/audit?show=unproved",
+	})
 	if failed > 0 {
 		out = append(out, need{
 			Title: "The last audit of " + number(failed, "inbox", "inboxes") + " could not compare everything",

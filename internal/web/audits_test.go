@@ -20,9 +20,9 @@ func TestAudits(t *testing.T) {
 	s.firm()
 	s.now = s.now.Add(time.Minute) // what is counted is kept for a few seconds
 	all := s.get("/audit")
-	all.has(t, http.StatusOK, `<a href="/audit" aria-current="page">Audit</a>`, "1 proved, 2 not proved, 1 never audited",
-		"all accounted for", "2 not accounted for", "inconclusive", "never audited", "refused the password", "2026-03-31 04:34 UTC",
-		`href="/inboxes/intake@firm.example#audit"`)
+	all.has(t, http.StatusOK, `<a href="/audit" aria-current="page">Audit</a>`,
+		"1 proved, 2 not proved, 1 never audited", "all accounted for", "2 not accounted for", "inconclusive",
+		"never audited", "refused the password", "2026-03-31 04:34 UTC", `href="/inboxes/intake@firm.example#audit"`)
 	for show, want := range map[string][]string{
 		"unproved": {"intake@", "billing@"}, "never": {"old@"}, "&q=tenant%3Dacme": {"office@", "intake@"},
 	} {
@@ -32,14 +32,22 @@ func TestAudits(t *testing.T) {
 			t.Errorf("with %s %d inboxes are shown, want %d", show, rows, len(want))
 		}
 	}
-	s.get("/").has(t, http.StatusOK, "2 messages of intake@firm.example are not accounted for", "Missing: 2; to register them",
+	s.get("/").has(t, http.StatusOK,
+		"2 messages of intake@firm.example are not accounted for", "Missing: 2; to register them",
 		"The last audit of 1 inbox could not compare everything", `href="/audit?show=unproved"`)
-	s.get("/inboxes/intake@firm.example").has(t, http.StatusOK, "2 not accounted for", "UID 4702: <bdi>missing</bdi>; received", "18220 octets",
-		"UID 4703, message 77: <bdi>something other than postrider deleted its task", "409 of 411 on the server accounted for", "<bdi>root@mail-a</bdi>; it took 900ms")
+	intake := "/inboxes/intake@firm.example"
+	s.get(intake).has(t, http.StatusOK,
+		"2 not accounted for", "UID 4702: <bdi>missing</bdi>; received", "18220 octets",
+		"UID 4703, message 77: <bdi>something other than postrider deleted its task",
+		"409 of 411 on the server accounted for", "<bdi>root@mail-a</bdi>; it took 900ms")
 	s.get("/inboxes/old@firm.example").has(t, http.StatusOK, "never audited")
 
-	s.audited("intake@firm.example", 0, inbox.Audit{Unaccounted: 900, Findings: []inbox.Finding{{Folder: "INBOX", UID: 5, Says: "missing"}, {Folder: "Junk", Says: "not there"}}})
-	s.get("/inboxes/intake@firm.example").has(t, http.StatusOK, "and 899 more: <code>postrider audit --inbox intake@firm.example", "<bdi>Junk</bdi>: <bdi>not there")
+	s.audited("intake@firm.example", 0, inbox.Audit{Unaccounted: 900, Findings: []inbox.Finding{
+		{Folder: "INBOX", UID: 5, Says: "missing"},
+		{Folder: "Junk", Says: "not there"},
+	}})
+	s.get(intake).has(t, http.StatusOK,
+		"and 899 more: <code>postrider audit --inbox intake@firm.example", "<bdi>Junk</bdi>: <bdi>not there")
 	s.audited("intake@firm.example", 0, inbox.Audit{Unaccounted: 1})
 	s.get("/").has(t, http.StatusOK, "1 message of intake@firm.example is not accounted for")
 	s.audited("intake@firm.example", 0, inbox.Audit{Clean: true})
@@ -61,7 +69,10 @@ func newBlocked(s *site) *blocked {
 		b.began <- in.Address + " by " + who
 		select {
 		case <-b.may:
-			s.audited(in.Address, 0, inbox.Audit{By: who, Messages: 7, Accounted: 7, Clean: true, Summary: "Every message is accounted for: 7 on the servers."})
+			s.audited(in.Address, 0, inbox.Audit{
+				By: who, Messages: 7, Accounted: 7, Clean: true,
+				Summary: "Every message is accounted for: 7 on the servers.",
+			})
 		case <-ctx.Done():
 		}
 		b.stopped <- ctx.Err()
@@ -95,11 +106,14 @@ func TestRunAudit(t *testing.T) {
 	if got, want := <-b.began, "old@firm.example by anna (status page)"; got != want {
 		t.Errorf("the audit is of %q, want %q", got, want)
 	}
-	s.do(anna, http.MethodGet, started.header.Get("Location"), "").has(t, http.StatusOK, "The audit was started.", "running since", "never audited",
+	s.do(anna, http.MethodGet, started.header.Get("Location"), "").has(t, http.StatusOK,
+		"The audit was started.", "running since", "never audited",
 		"Audit started by an operator: anna (status page)", "a &lt;b&gt;new&lt;/b&gt; server")
 	s.do(anna, http.MethodGet, "/audit", "").has(t, http.StatusOK, "running since")
-	s.do(anna, http.MethodGet, "/api/v1/inboxes/old@firm.example", "").has(t, http.StatusOK, `"last_audit":null,"audit_running_since":"2026-03-31T12:34:56Z"`)
-	s.do(anna, http.MethodPost, path+"/audit", form("why", "again")).has(t, http.StatusConflict, "is running already", `value="again"`)
+	s.do(anna, http.MethodGet, "/api/v1"+path, "").has(t, http.StatusOK,
+		`"last_audit":null,"audit_running_since":"2026-03-31T12:34:56Z"`)
+	s.do(anna, http.MethodPost, path+"/audit", form("why", "again")).has(t, http.StatusConflict,
+		"is running already", `value="again"`)
 	if n := s.number(`SELECT COUNT(*) FROM monitored_emails_events WHERE event = 'audit_started'`); n != 1 {
 		t.Errorf("the trail has %d lines about audits, want 1", n)
 	}
@@ -109,7 +123,8 @@ func TestRunAudit(t *testing.T) {
 	if err := <-b.stopped; err != nil {
 		t.Errorf("the context of the audit ended with %v, want it to outlast the request", err)
 	}
-	s.do(anna, http.MethodGet, "/api/v1/inboxes/old@firm.example", "").has(t, http.StatusOK, `"by":"anna (status page)"`, `"clean":true`)
+	s.do(anna, http.MethodGet, "/api/v1"+path, "").has(t, http.StatusOK,
+		`"by":"anna (status page)"`, `"clean":true`)
 }
 
 // TestAuditsAtOnce: there are four at most, and the end of the page ends them.
@@ -131,10 +146,12 @@ func TestAuditsAtOnce(t *testing.T) {
 	if err := <-b.stopped; err != nil {
 		t.Errorf("the context of an audit ended with %v before the audit did", err)
 	}
-	for until := time.Now().Add(10 * time.Second); start(4).code != http.StatusSeeOther; time.Sleep(5 * time.Millisecond) {
+	until := time.Now().Add(10 * time.Second)
+	for start(4).code != http.StatusSeeOther {
 		if time.Now().After(until) {
 			t.Fatal("after one of four has ended, another one cannot be started")
 		}
+		time.Sleep(5 * time.Millisecond)
 	}
 	s.page.Close()
 	for range 4 {
@@ -155,9 +172,12 @@ func TestNoAudit(t *testing.T) {
 	b := newBlocked(s)
 	close(b.may)
 	s.exec(`ALTER TABLE monitored_emails_events RENAME TO hidden`)
-	s.do(client(t), http.MethodPost, "/inboxes/office@firm.example/audit", form("why", "x")).has(t, http.StatusServiceUnavailable)
+	start := func() answer {
+		return s.do(client(t), http.MethodPost, "/inboxes/office@firm.example/audit", form("why", "x"))
+	}
+	start().has(t, http.StatusServiceUnavailable)
 	s.exec(`ALTER TABLE hidden RENAME TO monitored_emails_events`)
-	s.do(client(t), http.MethodPost, "/inboxes/office@firm.example/audit", form("why", "x")).has(t, http.StatusSeeOther)
+	start().has(t, http.StatusSeeOther)
 	s.shown(client(t), "/inboxes/office@firm.example", "all accounted for")
 	if len(b.began) != 1 {
 		t.Errorf("%d audits began, want the second one", len(b.began))

@@ -54,7 +54,8 @@ func TestBrowserBehindProxy(t *testing.T) {
 	s.URL = strings.Replace(s.URL, "127.0.0.1", "mail.firm.example", 1)
 	b := visitor{browser(t), t, s}
 	does(b.ctx, t, func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
-		_, err := cdp.Call(ctx, t, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"X-Remote-User": "anna"}})
+		headers := network.SetExtraHTTPHeadersParams{Headers: network.Headers{"X-Remote-User": "anna"}}
+		_, err := cdp.Call(ctx, t, network.SetExtraHTTPHeaders, headers)
 		return chromedp.Void{}, err
 	})
 	b.goes("/inboxes/office@firm.example")
@@ -110,7 +111,8 @@ func (b visitor) until(expression string) {
 
 func (b visitor) types(selector, text string) {
 	b.t.Helper()
-	does(b.ctx, b.t, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (document.querySelector(%q).value = "")`, selector)), chromedp.SendKeys(chromedp.CSS(selector), text))
+	empty := fmt.Sprintf(`void (document.querySelector(%q).value = "")`, selector)
+	does(b.ctx, b.t, chromedp.Evaluate[chromedp.Void](empty), chromedp.SendKeys(chromedp.CSS(selector), text))
 }
 
 // sees checks what a person reads on the page.
@@ -174,7 +176,8 @@ func (b visitor) decides() {
 	}
 	b.types("#why", "the address is right now")
 	b.clicks(`button[formaction$="/retry"]`)
-	b.sees("The message is tried again with the next pass.", "received", "Requeued by an operator: anna (status page)", "the address is right now")
+	b.sees("The message is tried again with the next pass.", "received",
+		"Requeued by an operator: anna (status page)", "the address is right now")
 	if task, err := b.site.queue.Get(b.t.Context(), dead); err != nil || task.Status != tasks.Received {
 		b.t.Errorf("the task is %s (%v), want received", task.Status, err)
 	}
@@ -190,7 +193,10 @@ func (b visitor) decidesOtherwise() {
 		{tasks.Uncertain, "delivered", "The message counts as delivered"},
 		{tasks.Uncertain, "not-delivered", "The message is sent again"},
 	} {
-		id := b.site.put(msg{inbox: "office@firm.example", subject: tt.action, status: tt.status, to: []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Sending}}})
+		id := b.site.put(msg{
+			inbox: "office@firm.example", subject: tt.action, status: tt.status,
+			to: []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Sending}},
+		})
 		b.goes("/messages/" + itoa(id))
 		b.clicks(`form[action$="/explain"] button`)
 		b.sees("court-notices", "matched")
@@ -238,8 +244,10 @@ func (b visitor) audits() {
 // isAttacked: a page of another site sends forms and asks for data with this browser's session.
 func (b visitor) isAttacked() {
 	uncertain := b.site.number(`SELECT id FROM monitored_emails_tasks WHERE status = 'uncertain'`)
-	page := fmt.Sprintf(`<!doctype html><form method="post" action="%s/messages/%d/skip"><input name="why" value="x"><button>win</button></form>
-		<iframe src="%[1]s/"></iframe><script>fetch("%[1]s/api/v1/status", {credentials: "include"}).then(r => r.text()).then(() => document.title = "read", () => document.title = "refused")</script>`,
+	page := fmt.Sprintf(`<!doctype html><form method="post" action="%s/messages/%d/skip">`+
+		`<input name="why" value="x"><button>win</button></form>
+		<iframe src="%[1]s/"></iframe><script>fetch("%[1]s/api/v1/status", {credentials: "include"})`+
+		`.then(r => r.text()).then(() => document.title = "read", () => document.title = "refused")</script>`,
 		b.site.URL, uncertain)
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
@@ -261,8 +269,8 @@ func (b visitor) isAttacked() {
 // readsHostileMail: nothing in it runs, and nothing makes the page wider than the screen.
 func (b visitor) readsHostileMail() {
 	for _, subject := range []string{
-		`<script>window.evil = 1</script><img src=x onerror="window.evil=2"><style>body{display:none}</style>`, strings.Repeat("x", 10_000),
-		"\u202egnp.exe\u2066", strings.Repeat("\u0301", 300), "a\x00\x1b[2J\r\nb",
+		`<script>window.evil = 1</script><img src=x onerror="window.evil=2"><style>body{display:none}</style>`,
+		strings.Repeat("x", 10_000), "\u202egnp.exe\u2066", strings.Repeat("\u0301", 300), "a\x00\x1b[2J\r\nb",
 	} {
 		b.site.put(msg{
 			inbox: "office@firm.example", from: subject, subject: subject, status: tasks.Dead, reason: subject,
@@ -273,7 +281,8 @@ func (b visitor) readsHostileMail() {
 	does(b.ctx, b.t, chromedp.EmulateViewport(390, 844))
 	for _, path := range []string{"/messages", "/messages/" + itoa(last-4), "/messages/" + itoa(last-3)} {
 		b.goes(path)
-		if !b.is(`window.evil === undefined && getComputedStyle(document.body).display !== "none" && document.images.length === 0`) {
+		if !b.is(`window.evil === undefined && getComputedStyle(document.body).display !== "none" && ` +
+			`document.images.length === 0`) {
 			b.t.Errorf("on %s a subject has run, or has changed the page", path)
 		}
 		if !b.is(`document.documentElement.scrollWidth <= document.documentElement.clientWidth`) {
@@ -286,22 +295,29 @@ func (b visitor) readsHostileMail() {
 // usesTheKeyboard: a slash goes to the search, and each control has a name and can be reached.
 func (b visitor) usesTheKeyboard() {
 	uncertain := b.site.number(`SELECT id FROM monitored_emails_tasks WHERE status = 'uncertain'`)
-	for _, path := range []string{"/", "/messages?from=x", "/messages/" + itoa(uncertain), "/inboxes", "/inboxes/billing@firm.example", "/audit"} {
+	const nameless = `[...document.querySelectorAll("input:not([type=hidden]), select, button, a, svg")]
+			.filter(e => !(e.labels && e.labels.length) && !e.textContent.trim() && !e.ariaLabel)` +
+		`.map(e => e.outerHTML).join("\n")`
+	for _, path := range []string{
+		"/", "/messages?from=x", "/messages/" + itoa(uncertain), "/inboxes", "/inboxes/billing@firm.example", "/audit",
+	} {
 		b.goes(path)
-		nameless := says(b.ctx, b.t, chromedp.Evaluate[string](`[...document.querySelectorAll("input:not([type=hidden]), select, button, a, svg")]
-			.filter(e => !(e.labels && e.labels.length) && !e.textContent.trim() && !e.ariaLabel).map(e => e.outerHTML).join("\n")`))
-		if nameless != "" {
-			b.t.Errorf("%s: these have no name for a screen reader: %s", path, nameless)
+		if all := says(b.ctx, b.t, chromedp.Evaluate[string](nameless)); all != "" {
+			b.t.Errorf("%s: these have no name for a screen reader: %s", path, all)
 		}
-		if !b.is(`document.querySelectorAll("h1").length === 1 && document.querySelectorAll("main").length === 1 && document.documentElement.lang === "en" && document.querySelectorAll("[tabindex]:not([tabindex='-1'])").length === 0`) {
+		if !b.is(`document.querySelectorAll("h1").length === 1 && document.querySelectorAll("main").length === 1 && ` +
+			`document.documentElement.lang === "en" && ` +
+			`document.querySelectorAll("[tabindex]:not([tabindex='-1'])").length === 0`) {
 			b.t.Errorf("%s has not one main heading and one main part, or has another order of the keyboard", path)
 		}
-		if !b.is(`new Set([...document.querySelectorAll("[id]")].map(e => e.id)).size === document.querySelectorAll("[id]").length`) {
+		if !b.is(`new Set([...document.querySelectorAll("[id]")].map(e => e.id)).size === ` +
+			`document.querySelectorAll("[id]").length`) {
 			b.t.Errorf("%s gives an id twice", path)
 		}
 	}
 	b.goes("/messages/" + itoa(uncertain))
-	does(b.ctx, b.t, chromedp.Evaluate[chromedp.Void](`void document.addEventListener("submit", (e) => { e.preventDefault(); window.chose = true })`))
+	const onSubmit = `void document.addEventListener("submit", (e) => { e.preventDefault(); window.chose = true })`
+	does(b.ctx, b.t, chromedp.Evaluate[chromedp.Void](onSubmit))
 	b.types("#why", "a test\r")
 	if !b.is(`!window.chose && document.querySelector("#why").value === "a test"`) {
 		b.t.Error("the Enter key in the field of the reason presses one of the buttons, want none")
@@ -320,8 +336,9 @@ func (b visitor) usesTheKeyboard() {
 // hasNoScript: everything works without.
 func (b visitor) hasNoScript() {
 	set := func(off bool) chromedp.Action[chromedp.Void] {
+		params := emulation.SetScriptExecutionDisabledParams{Value: off}
 		return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
-			_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off})
+			_, err := cdp.Call(ctx, t, emulation.SetScriptExecutionDisabled, params)
 			return chromedp.Void{}, err
 		}
 	}
@@ -331,7 +348,8 @@ func (b visitor) hasNoScript() {
 		b.t.Errorf("without a script a time is %q, want it with its zone", got)
 	}
 	does(b.ctx, b.t, chromedp.Click(chromedp.CSS(".messages a")), chromedp.WaitReady(chromedp.CSS("#why")),
-		chromedp.SendKeys(chromedp.CSS("#why"), "he has it"), chromedp.Click(chromedp.CSS(`button[formaction$="/delivered"]`)),
+		chromedp.SendKeys(chromedp.CSS("#why"), "he has it"),
+		chromedp.Click(chromedp.CSS(`button[formaction$="/delivered"]`)),
 		chromedp.WaitReady(chromedp.CSS(".note.good")))
 	b.sees("The message counts as delivered.")
 	does(b.ctx, b.t, set(false))

@@ -64,8 +64,8 @@ func scheme(name string) chromedp.Action[chromedp.Void] {
 
 // inDocs are the pictures of docs/page.md.
 var inDocs = map[string]bool{
-	"overview": true, "overview-dark": true, "messages": true, "messages-telephone": true, "message": true, "inboxes": true, "inbox": true,
-	"audit": true, "login": true,
+	"overview": true, "overview-dark": true, "messages": true, "messages-telephone": true, "message": true,
+	"inboxes": true, "inbox": true, "audit": true, "login": true,
 }
 
 // TestScreenshots: every page is wide enough for what is on it, on a screen and on a telephone, in
@@ -87,12 +87,13 @@ func TestScreenshots(t *testing.T) {
 		suffix, scheme string
 		width, height  int64
 	}{{"", "light", 1100, 900}, {"-dark", "dark", 1100, 900}, {"-telephone", "light", 390, 844}}
+	const tooWide = `document.documentElement.scrollWidth > document.documentElement.clientWidth`
 	ctx := browser(t)
 	for _, look := range looks {
 		for _, p := range pages {
-			does(ctx, t, chromedp.EmulateViewport(look.width, look.height), scheme(look.scheme), chromedp.Navigate(p.url),
-				chromedp.WaitReady("main"))
-			if says(ctx, t, chromedp.Evaluate[bool](`document.documentElement.scrollWidth > document.documentElement.clientWidth`)) {
+			does(ctx, t, chromedp.EmulateViewport(look.width, look.height), scheme(look.scheme),
+				chromedp.Navigate(p.url), chromedp.WaitReady("main"))
+			if says(ctx, t, chromedp.Evaluate[bool](tooWide)) {
 				t.Errorf("%s%s has to be scrolled sideways", p.name, look.suffix)
 			}
 			if name := p.name + look.suffix; *update && inDocs[name] {

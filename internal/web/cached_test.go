@@ -47,7 +47,10 @@ func TestCached(t *testing.T) {
 
 // TestCachedPanic: a panic of the reader is an error for those who ask.
 func TestCachedPanic(t *testing.T) {
-	c := cached[int]{log: slog.New(slog.DiscardHandler), now: time.Now, keep: time.Minute, read: func(context.Context) (int, error) { panic("out of range") }}
+	c := cached[int]{
+		log: slog.New(slog.DiscardHandler), now: time.Now, keep: time.Minute,
+		read: func(context.Context) (int, error) { panic("out of range") },
+	}
 	if _, err := c.get(t.Context()); err == nil || !strings.Contains(err.Error(), "panic: out of range") {
 		t.Errorf("the error is %v, want the panic", err)
 	}
@@ -57,10 +60,11 @@ func TestCachedPanic(t *testing.T) {
 func TestCachedError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reads := 0
-		c := cached[int]{now: time.Now, keep: time.Minute, keepError: 6 * time.Second, read: func(context.Context) (int, error) {
+		c := cached[int]{now: time.Now, keep: time.Minute, keepError: 6 * time.Second}
+		c.read = func(context.Context) (int, error) {
 			reads++
 			return 0, errors.New("no")
-		}}
+		}
 		for range 3 {
 			if _, err := c.get(t.Context()); err == nil {
 				t.Error("there is no error")

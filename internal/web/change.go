@@ -19,9 +19,13 @@ func by(r *http.Request, u user) (tasks.By, string, *failure) {
 	why := strings.TrimSpace(r.PostFormValue("why"))
 	switch {
 	case text.Line(why) == "":
-		return "", why, &failure{http.StatusUnprocessableEntity, "Nothing was changed: write why. The reason stands in the audit trail."}
+		return "", why, &failure{
+			http.StatusUnprocessableEntity, "Nothing was changed: write why. The reason stands in the audit trail.",
+		}
 	case len([]rune(why)) > maxWhy:
-		return "", why, &failure{http.StatusUnprocessableEntity, "Nothing was changed: the reason is too long. It may have 200 characters."}
+		return "", why, &failure{
+			http.StatusUnprocessableEntity, "Nothing was changed: the reason is too long. It may have 200 characters.",
+		}
 	}
 	return tasks.By(u.who()).Because(text.Line(why)), why, nil
 }
@@ -55,7 +59,8 @@ func (s *Server) apply(w http.ResponseWriter, r *http.Request, u user, id int64,
 	}
 	s.report.drop()
 	if kept != "" {
-		return s.showMessage(w, r, u, http.StatusConflict, messageBody{ID: id, Problem: "Nothing was changed: " + kept + ".", Why: why})
+		body := messageBody{ID: id, Problem: "Nothing was changed: " + kept + ".", Why: why}
+		return s.showMessage(w, r, u, http.StatusConflict, body)
 	}
 	path := "/messages/" + r.PathValue("id") + "?" + url.Values{"done": {c.Action}}.Encode()
 	http.Redirect(w, r, path, http.StatusSeeOther)

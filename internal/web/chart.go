@@ -108,10 +108,12 @@ func (c chart) drawn() chart {
 
 // Tip is what a bar says.
 func (b bar) Tip() string {
-	return fmt.Sprintf("%s: %d forwarded, %d skipped, %d failed", b.Label, b.Counts.Forwarded, b.Counts.Skipped, b.Counts.Failed)
+	n := b.Counts
+	return fmt.Sprintf("%s: %d forwarded, %d skipped, %d failed", b.Label, n.Forwarded, n.Skipped, n.Failed)
 }
 
 // Says is the chart in a sentence, for those who do not see it.
 func (c chart) Says() string {
-	return fmt.Sprintf("%s: %d forwarded, %d skipped, %d failed.", c.Title, c.Sum.Forwarded, c.Sum.Skipped, c.Sum.Failed)
+	n := c.Sum
+	return fmt.Sprintf("%s: %d forwarded, %d skipped, %d failed.", c.Title, n.Forwarded, n.Skipped, n.Failed)
 }

@@ -17,7 +17,8 @@ func (s *site) thousand() {
 			last_error, scan_holder, scan_token, scan_until, created_at, updated_at, last_scanned_at)
 			SELECT printf('box-%04d@firm.example', i), '', '', 1, host, port, security, 0, username, auth, start, '', '', 0, 0, created_at, updated_at, last_scanned_at
 			FROM monitored_emails, n`)
-		s.exec(`UPDATE monitored_emails SET last_error = 'cannot be reached' WHERE email_address LIKE '%50@firm.example'`)
+		s.exec(
+			`UPDATE monitored_emails SET last_error = 'cannot be reached' WHERE email_address LIKE '%50@firm.example'`)
 	})
 }
 

@@ -55,8 +55,11 @@ func notServed(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) error
 	if !slices.Contains(methods, http.MethodGet) {
 		return errNoPage
 	}
-	w.Header().Set("Allow", strings.Join(methods, ", "))
-	return &failure{http.StatusMethodNotAllowed, "This page takes " + strings.Join(methods, ", ") + ", and not " + text.Line(r.Method) + "."}
+	allowed := strings.Join(methods, ", ")
+	w.Header().Set("Allow", allowed)
+	return &failure{
+		http.StatusMethodNotAllowed, "This page takes " + allowed + ", and not " + text.Line(r.Method) + ".",
+	}
 }
 
 // allow lets those who may look, or change something, come to a handler.
@@ -67,7 +70,10 @@ func (s *Server) allow(change bool, h handler) http.Handler {
 		r = r.WithContext(ctx)
 		u, err := s.Access.identify(r)
 		if err == nil && change && !u.Operator {
-			err = &failure{http.StatusForbidden, "You can only look. The key web.operators in the configuration names the users who can change something."}
+			err = &failure{
+				http.StatusForbidden, "You can only look. " +
+					"The key web.operators in the configuration names the users who can change something.",
+			}
 		}
 		if errors.Is(err, errLogin) && !forPrograms(r) && r.Method == http.MethodGet {
 			http.Redirect(w, r, "/login?"+url.Values{"next": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
@@ -109,21 +115,26 @@ func (s *Server) failureOf(r *http.Request, err error) *failure {
 	case errors.As(err, &noAddress):
 		return &failure{http.StatusNotFound, noAddress.Error()}
 	case errors.Is(err, tasks.ErrNotFound):
-		return &failure{http.StatusNotFound, "There is no such message. It may have been purged, or removed with its inbox."}
+		return &failure{
+			http.StatusNotFound, "There is no such message. It may have been purged, or removed with its inbox.",
+		}
 	case errors.As(err, new(*http.MaxBytesError)):
 		return &failure{http.StatusRequestEntityTooLarge, "The form is too long."}
 	case r.Context().Err() == nil:
 		s.Log.Error("a page could not be shown", "path", text.Line(r.URL.Path), "error", text.Error(err))
 	}
-	return &failure{http.StatusServiceUnavailable, "The database does not answer, or something else went wrong. Try again; the log of postrider says more."}
+	return &failure{
+		http.StatusServiceUnavailable, "The database does not answer, or something else went wrong. " +
+			"Try again; the log of postrider says more.",
+	}
 }
 
 // The headers of each answer. Nothing but our own style and script is loaded, no other site may
 // show a page in itself or learn its address, and no cache keeps one. With Referrer-Policy
 // no-referrer browsers would not say that a form is ours: they send "Origin: null".
 var headers = map[string]string{
-	"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
-		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+	"Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; " +
+		"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 	"Referrer-Policy":              "same-origin",
 	"X-Content-Type-Options":       "nosniff",
 	"X-Frame-Options":              "DENY",
@@ -140,7 +151,9 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 			w.Header().Set(name, value)
 		}
 		if !s.Access.knownHost(r) {
-			s.fail(w, r, user{}, &failure{http.StatusMisdirectedRequest, "Without a login this page is only at localhost and 127.0.0.1."})
+			s.fail(w, r, user{}, &failure{
+				http.StatusMisdirectedRequest, "Without a login this page is only at localhost and 127.0.0.1.",
+			})
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -95,7 +95,11 @@ func startSite(t *testing.T, where db.Config, how ...func(*site)) *site {
 	s.options = web.Options{
 		Queue: s.queue, Inboxes: s.boxes, PassEvery: time.Hour, Now: now, Zone: time.UTC, Log: log,
 		Audit: func(ctx context.Context, in inbox.Inbox, who string) { s.audit(ctx, in, who) },
-		Relay: web.Relay{Name: "smtp.firm.example:587", Patience: 5 * time.Second, Probe: func(context.Context) error { s.probes.Add(1); return s.relay }},
+		Relay: web.Relay{Name: "smtp.firm.example:587", Patience: 5 * time.Second},
+	}
+	s.options.Relay.Probe = func(context.Context) error {
+		s.probes.Add(1)
+		return s.relay
 	}
 	for _, h := range how {
 		h(s)
@@ -172,14 +176,16 @@ func (s *site) add(address string, labels ...string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	in, err := s.boxes.Add(s.t.Context(), inbox.Inbox{Address: address, Host: "imap.firm.example", Labels: l, Active: true}, "sesame")
+	in := inbox.Inbox{Address: address, Host: "imap.firm.example", Labels: l, Active: true}
+	in, err = s.boxes.Add(s.t.Context(), in, "sesame")
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.inboxID[address], s.folder[address] = in.ID, in.Folders[0].ID
 	ago := s.now.Add(-time.Minute)
 	s.exec(`UPDATE monitored_emails SET last_scanned_at = ? WHERE id = ?`, ago, in.ID)
-	s.exec(`UPDATE monitored_folders SET uid_validity = 1743400000, last_seen_uid = 4711, initialized_at = ?, last_scanned_at = ? WHERE inbox_id = ?`, ago, ago, in.ID)
+	s.exec(`UPDATE monitored_folders SET uid_validity = 1743400000, last_seen_uid = 4711, `+
+		`initialized_at = ?, last_scanned_at = ? WHERE inbox_id = ?`, ago, ago, in.ID)
 }
 
 // msg is a message to put into the registry.
@@ -212,15 +218,16 @@ func (s *site) put(m msg) int64 {
 		email_date, size, revision, route, mode, priority, status, skip_reason, attempt_count, lost_leases, visible_at, receipt, worker,
 		error_message, created_at, queued_at, updated_at, finished_at)
 		VALUES (?, ?, 1, ?, ?, ?, 1, ?, ?, ?, 48213, 'r1', ?, 'redirect', 0, ?, ?, 1, 0, ?, '', 'mail-a:4242:KX7PQ2AB', ?, ?, ?, ?, ?)`,
-		s.inboxID[m.inbox], s.folder[m.inbox], s.uid, fmt.Sprintf("<%d.7f3a@mail.example>", s.uid), fingerprint[:], m.subject, m.from,
-		at.Add(-20*time.Second), "court-notices", m.status, m.skip, visible, m.reason, at, at, at, finished)
+		s.inboxID[m.inbox], s.folder[m.inbox], s.uid, fmt.Sprintf("<%d.7f3a@mail.example>", s.uid), fingerprint[:],
+		m.subject, m.from, at.Add(-20*time.Second), "court-notices", m.status, m.skip, visible, m.reason,
+		at, at, at, finished)
 	id := s.number(`SELECT MAX(id) FROM monitored_emails_tasks`)
 	for _, d := range m.to {
 		if d.Status == tasks.Delivered && d.DeliveredAt == nil {
 			d.DeliveredAt = finished
 		}
-		s.exec(`INSERT INTO monitored_emails_deliveries (task_id, recipient, status, code, reply, attempts, delivered_at) VALUES (?, ?, ?, ?, ?, 1, ?)`,
-			id, d.Recipient, d.Status, d.Code, d.Reply, d.DeliveredAt)
+		s.exec(`INSERT INTO monitored_emails_deliveries (task_id, recipient, status, code, reply, attempts, `+
+			`delivered_at) VALUES (?, ?, ?, ?, ?, 1, ?)`, id, d.Recipient, d.Status, d.Code, d.Reply, d.DeliveredAt)
 	}
 	return id
 }
@@ -236,7 +243,8 @@ func client(t *testing.T) *http.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &http.Client{Jar: jar, CheckRedirect: stay}
 }
 
 // answer is what came of a request.

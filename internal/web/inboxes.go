@@ -88,7 +88,8 @@ func standings(report status.Report, boxes ...inbox.Inbox) []status.Inbox {
 		if !ok {
 			st = status.Of(health.Facts{})
 		}
-		st.Email, st.Active, st.LastScannedAt, st.LastError = in.Address, in.Active, text.UTC(in.LastScannedAt), in.LastError
+		st.Email, st.Active, st.LastError = in.Address, in.Active, in.LastError
+		st.LastScannedAt = text.UTC(in.LastScannedAt)
 		out[i] = st
 	}
 	return out
@@ -102,7 +103,8 @@ func (r inboxRow) matches(q, show string) bool {
 		return false
 	}
 	has := func(s string) bool { return text.Contains(s, q) }
-	return q == "" || has(r.Inbox.Address) || has(r.Inbox.Description) || slices.ContainsFunc(r.Inbox.Labels.Texts(), has)
+	return q == "" || has(r.Inbox.Address) || has(r.Inbox.Description) ||
+		slices.ContainsFunc(r.Inbox.Labels.Texts(), has)
 }
 
 func (s *Server) inboxes(w http.ResponseWriter, r *http.Request, u user) error {
@@ -218,7 +220,9 @@ func (s *Server) showInbox(w http.ResponseWriter, r *http.Request, u user, code 
 	for _, e := range events {
 		b.Trail = append(b.Trail, momentOf(e))
 	}
-	latest, err := s.Queue.Search(r.Context(), tasks.Search{Inboxes: []int64{b.Inbox.ID}, Limit: latestOnHome, Examine: examined})
+	latest, err := s.Queue.Search(r.Context(), tasks.Search{
+		Inboxes: []int64{b.Inbox.ID}, Limit: latestOnHome, Examine: examined,
+	})
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,8 @@ func (c *certificate) read() error {
 	case err != nil:
 		return fmt.Errorf("read %s: %w", c.certFile, err)
 	case c.now().After(leaf.NotAfter):
-		return fmt.Errorf("the certificate in %s expired on %s; renew it", c.certFile, leaf.NotAfter.UTC().Format(time.RFC3339))
+		return fmt.Errorf("the certificate in %s expired on %s; renew it",
+			c.certFile, leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	c.pair, c.time, c.logged = &pair, changed, ""
 	return nil

@@ -34,7 +34,9 @@ func TestLogin(t *testing.T) {
 	}
 	s.get("/api/v1/status").has(t, http.StatusUnauthorized, "Log in first")
 	c := client(t)
-	for _, wrong := range []string{form("name", "anna", "password", "ben1"), form("name", "eve", "password", "nobody"), form("name", "anna"), ""} {
+	for _, wrong := range []string{
+		form("name", "anna", "password", "ben1"), form("name", "eve", "password", "nobody"), form("name", "anna"), "",
+	} {
 		s.do(c, http.MethodPost, "/login", wrong).has(t, http.StatusUnauthorized, "The name or the password is wrong.")
 	}
 	s.do(c, http.MethodGet, "/", "").has(t, http.StatusSeeOther)
@@ -58,7 +60,10 @@ func TestLogin(t *testing.T) {
 // TestLoginLeadsNowhereElse: what comes after a login is a page of ours.
 func TestLoginLeadsNowhereElse(t *testing.T) {
 	s := newSite(t, withUsers)
-	for _, next := range []string{"https://evil.example/", "//evil.example/", "///evil.example/", `/\evil.example`, "javascript:alert(1)", "x", "", "/\tx", "http:/x"} {
+	for _, next := range []string{
+		"https://evil.example/", "//evil.example/", "///evil.example/", `/\evil.example`, "javascript:alert(1)",
+		"x", "", "/\tx", "http:/x",
+	} {
 		in := s.enter(client(t), "anna", "anna1", "next", next)
 		if got := in.header.Get("Location"); got != "/" {
 			t.Errorf("with next %q the login leads to %q, want /", next, got)

@@ -48,10 +48,26 @@ type choice struct {
 // changes are what operators can do, in the words of the page.
 func changes() []choice {
 	return []choice{
-		{"delivered", "It arrived", "The message counts as forwarded. The next pass goes on for recipients that it has not reached.", tasks.DeliveredCommand(), "The message counts as delivered."},
-		{"not-delivered", "It did not arrive", "The next pass sends it again to the recipients whose outcome is unknown.", tasks.NotDeliveredCommand(), "The message is sent again with the next pass."},
-		{"retry", "Retry", "The next pass tries it again. Recipients who have it are left out.", tasks.RetryCommand(), "The message is tried again with the next pass."},
-		{"skip", "Skip", "It is not forwarded. Later copies of it are skipped, too.", tasks.SkipCommand(), "The message is skipped."},
+		{
+			"delivered", "It arrived",
+			"The message counts as forwarded. The next pass goes on for recipients that it has not reached.",
+			tasks.DeliveredCommand(), "The message counts as delivered.",
+		},
+		{
+			"not-delivered", "It did not arrive",
+			"The next pass sends it again to the recipients whose outcome is unknown.",
+			tasks.NotDeliveredCommand(), "The message is sent again with the next pass.",
+		},
+		{
+			"retry", "Retry",
+			"The next pass tries it again. Recipients who have it are left out.",
+			tasks.RetryCommand(), "The message is tried again with the next pass.",
+		},
+		{
+			"skip", "Skip",
+			"It is not forwarded. Later copies of it are skipped, too.",
+			tasks.SkipCommand(), "The message is skipped.",
+		},
 	}
 }
 
@@ -112,20 +128,24 @@ func (s *Server) showMessage(w http.ResponseWriter, r *http.Request, u user, cod
 
 // eventWords say what the events of the trail mean. An event without words stands as it is.
 var eventWords = map[string]string{
-	"requeued": "Requeued", "skipped": "Skipped", "resolved": "Marked as delivered", "purged": "Deleted from the registry",
-	"released": "Released by its worker", "conflict": "A worker had lost it to another", "lease_lost": "Taken over from a worker that did not finish",
-	"error": "Failed, and will be tried again", "dead": "Given up", "uncertain": "Outcome unknown", "forwarded": "Forwarded",
-	"skipped_no_match": "No route", "forgotten": "Forgotten", "enabled": "Enabled", "disabled": "Disabled", "rewound": "Rewound", "audit_started": "Audit started",
-	"bounced": "Bounced after the relay had accepted it", "delayed": "Delayed on its way", "relayed": "Handed on to the recipient's server",
-	"confirmed": "Confirmed by the recipient's server", "complained": "Reported by the recipient as unwanted",
-	"left_out": "Not sent to the inbox's own address", "undecided": "A route could not look at all of it",
-	"not_used": "Part of a route was not used", "server": "Action on the server",
+	"requeued": "Requeued", "skipped": "Skipped", "resolved": "Marked as delivered",
+	"purged": "Deleted from the registry", "released": "Released by its worker",
+	"conflict": "A worker had lost it to another", "lease_lost": "Taken over from a worker that did not finish",
+	"error": "Failed, and will be tried again", "dead": "Given up", "uncertain": "Outcome unknown",
+	"forwarded": "Forwarded", "skipped_no_match": "No route", "forgotten": "Forgotten",
+	"enabled": "Enabled", "disabled": "Disabled", "rewound": "Rewound", "audit_started": "Audit started",
+	"bounced": "Bounced after the relay had accepted it", "delayed": "Delayed on its way",
+	"relayed": "Handed on to the recipient's server", "confirmed": "Confirmed by the recipient's server",
+	"complained": "Reported by the recipient as unwanted", "left_out": "Not sent to the inbox's own address",
+	"undecided": "A route could not look at all of it", "not_used": "Part of a route was not used",
+	"server":        "Action on the server",
 	"event_retried": "Event to be sent again", "event_skipped": "Event skipped", "event_purged": "Event deleted",
 }
 
 // momentOf is an event of a trail. What an operator did is in one line with who that was.
 func momentOf(e tasks.Event) moment {
-	m := moment{At: e.At, What: cmp.Or(eventWords[e.Event], strings.ReplaceAll(e.Event, "_", " ")), Detail: e.Detail, By: e.Worker}
+	what := cmp.Or(eventWords[e.Event], strings.ReplaceAll(e.Event, "_", " "))
+	m := moment{At: e.At, What: what, Detail: e.Detail, By: e.Worker}
 	if why, ok := strings.CutPrefix(e.Detail, "by an operator"); ok {
 		m.What, m.Detail, m.By = m.What+" by an operator: "+e.Worker, strings.TrimPrefix(why, ": "), ""
 	}
@@ -156,7 +176,9 @@ func timeline(t tasks.Task, events []tasks.Event, gone bool) []moment {
 	if t.FinishedAt != nil {
 		add(*t.FinishedAt, "Ended: "+strings.ReplaceAll(string(t.Status), "_", " "), t.Reason, "", tone(t.Status))
 	}
-	slices.SortStableFunc(out, func(a, b moment) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Ordinal, b.Ordinal)) })
+	slices.SortStableFunc(out, func(a, b moment) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Ordinal, b.Ordinal))
+	})
 	return out
 }
 

@@ -26,7 +26,9 @@ const (
 // searchForm is what was asked for, as it was typed, by the names of the fields.
 type searchForm map[string]string
 
-var searchFields = []string{"q", "from", "to", "subject", "message_id", "since", "until", "inbox", "label", "state", "before"}
+var searchFields = []string{
+	"q", "from", "to", "subject", "message_id", "since", "until", "inbox", "label", "state", "before",
+}
 
 // searchBody is what the list of messages shows.
 type searchBody struct {
@@ -69,7 +71,9 @@ func (f searchForm) address(before int64) string {
 
 // more reports whether more than the text was asked for.
 func (f searchForm) more() bool {
-	return slices.ContainsFunc(searchFields, func(name string) bool { return f[name] != "" && name != "q" && name != "before" })
+	return slices.ContainsFunc(searchFields, func(name string) bool {
+		return f[name] != "" && name != "q" && name != "before"
+	})
 }
 
 // What can be searched for besides the states.
@@ -108,18 +112,23 @@ func (f searchForm) search(boxes []inbox.Inbox, zone *time.Location) (tasks.Sear
 	default:
 		if !slices.Contains(tasks.Statuses, tasks.Status(state)) {
 			known := append(text.Strings(tasks.Statuses), waitingStates, attentionStates, bouncedState)
-			return q, badRequest("There is no state %q; there are %s%s", state, strings.Join(known, ", "), cmp.Or(text.DidYouMean(state, known), "."))
+			return q, badRequest("There is no state %q; there are %s%s",
+				state, strings.Join(known, ", "), cmp.Or(text.DidYouMean(state, known), "."))
 		}
 		q.Statuses = []tasks.Status{tasks.Status(state)}
 	}
 	if address := f["inbox"]; address != "" {
-		boxes = slices.DeleteFunc(slices.Clone(boxes), func(in inbox.Inbox) bool { return !strings.EqualFold(in.Address, address) })
+		boxes = slices.DeleteFunc(slices.Clone(boxes), func(in inbox.Inbox) bool {
+			return !strings.EqualFold(in.Address, address)
+		})
 		if len(boxes) == 0 {
 			return q, badRequest("There is no inbox %q; give its whole address.", address)
 		}
 	}
 	if label := f["label"]; label != "" {
-		boxes = slices.DeleteFunc(slices.Clone(boxes), func(in inbox.Inbox) bool { return !slices.Contains(in.Labels.Texts(), label) })
+		boxes = slices.DeleteFunc(slices.Clone(boxes), func(in inbox.Inbox) bool {
+			return !slices.Contains(in.Labels.Texts(), label)
+		})
 	}
 	if f["inbox"]+f["label"] != "" {
 		q.Inboxes = inbox.IDs(boxes)

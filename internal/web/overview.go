@@ -86,7 +86,10 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error 
 	if err != nil {
 		return err
 	}
-	b := overviewBody{Now: s.Now(), Latest: rowsOf(latest.Tasks), Charts: charts(hours, s.Now(), s.Zone), Relay: relayState{Name: s.Relay.Name}}
+	b := overviewBody{
+		Now: s.Now(), Latest: rowsOf(latest.Tasks), Charts: charts(hours, s.Now(), s.Zone),
+		Relay: relayState{Name: s.Relay.Name},
+	}
 	if err := s.relayProblem(ctx, report); err != nil {
 		b.Relay.Problem = err.Error()
 	}
@@ -98,7 +101,9 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error 
 	if s.Broken != nil && s.Broken() {
 		b.Needs = append(b.Needs, broken)
 	}
-	reachable := slices.ContainsFunc(report.Inboxes, func(in status.Inbox) bool { return in.Active && in.LastError+in.NeedsLogin == "" })
+	reachable := slices.ContainsFunc(report.Inboxes, func(in status.Inbox) bool {
+		return in.Active && in.LastError+in.NeedsLogin == ""
+	})
 	if at, state := s.lastPass(report); state != "ok" && reachable {
 		b.Needs = append(b.Needs, need{
 			Title: "No inbox was read", Since: at,
@@ -113,12 +118,14 @@ func (s *Server) overview(w http.ResponseWriter, r *http.Request, u user) error 
 
 // need lists what a person has to look at, the most urgent first.
 func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox, audits []auditState) {
-	b.Needs = slices.Concat(b.Needs, b.relayNeeds(report), inboxNeeds(report, boxes), messageNeeds(report), auditNeeds(boxes, audits), alertNeeds(report))
+	b.Needs = slices.Concat(b.Needs, b.relayNeeds(report), inboxNeeds(report, boxes), messageNeeds(report),
+		auditNeeds(boxes, audits), alertNeeds(report))
 	for _, n := range report.Notices {
 		if n.LastError != "" {
 			b.Needs = append(b.Needs, need{
 				Title: fmt.Sprintf("Notices for %s could not be sent", n.Channel), Says: n.LastError,
-				Fix: "postrider tries again with the next pass. Correct notify or hook in the configuration if the error stays.",
+				Fix: "postrider tries again with the next pass. " +
+					"Correct notify or hook in the configuration if the error stays.",
 			})
 		}
 	}
@@ -128,7 +135,8 @@ func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox, audits []
 			continue
 		}
 		n := need{Title: fmt.Sprintf("%s: %d wait, %d are dead", d.Title(), d.Live(), d.Dead()), Says: d.LastError}
-		n.Fix = "postrider tries again by itself. Look at the dead ones: postrider event list --destination " + d.Name + " --status dead"
+		n.Fix = "postrider tries again by itself. " +
+			"Look at the dead ones: postrider event list --destination " + d.Name + " --status dead"
 		if stopped != "" {
 			n.Fix = strings.ToUpper(stopped[:1]) + stopped[1:]
 		}
@@ -196,7 +204,8 @@ func (b *overviewBody) relayNeeds(report status.Report) (out []need) {
 	switch {
 	case report.RelayNeedsLogin != "":
 		out = append(out, need{
-			Title: "The relay needs a login", Says: report.RelayNeedsLogin, Fix: "Run `postrider smtp login` on the server.",
+			Title: "The relay needs a login", Says: report.RelayNeedsLogin,
+			Fix: "Run `postrider smtp login` on the server.",
 		})
 	case b.Relay.Problem != "":
 		out = append(out, need{
@@ -228,7 +237,8 @@ func inboxNeeds(report status.Report, boxes []inbox.Inbox) (out []need) {
 		case in.LastError != "":
 			out = append(out, need{
 				Title: in.Email + " cannot be read", Since: since[in.Email], Says: in.LastError,
-				Fix: "Run `postrider inbox check " + text.Arg(in.Email) + "` on the server to test it.", Link: inboxPath(in.Email),
+				Fix:  "Run `postrider inbox check " + text.Arg(in.Email) + "` on the server to test it.",
+				Link: inboxPath(in.Email),
 			})
 		case in.Late:
 			late++
@@ -236,8 +246,10 @@ func inboxNeeds(report status.Report, boxes []inbox.Inbox) (out []need) {
 	}
 	if late > 0 {
 		out = append(out, need{
-			Title: number(late, "inbox was", "inboxes were") + " not scanned completely for longer than alerts.last_scan (an hour if that is not set)",
-			Fix:   "Check on the server that the passes are for these inboxes, too, and have enough time.", Link: "/inboxes?show=failing",
+			Title: number(late, "inbox was", "inboxes were") +
+				" not scanned completely for longer than alerts.last_scan (an hour if that is not set)",
+			Fix:  "Check on the server that the passes are for these inboxes, too, and have enough time.",
+			Link: "/inboxes?show=failing",
 		})
 	}
 	return bounded(out, need{Title: "More inboxes that cannot be read", Link: "/inboxes?show=failing"})
@@ -277,8 +289,10 @@ func messageNeeds(report status.Report) (out []need) {
 	}
 	if bounced > 0 {
 		out = append(out, need{
-			Title: "Mail bounced for " + number(bounced, "recipient", "recipients") + " in the last day, after the relay had accepted it",
-			Fix:   "Open each: retry it, or correct the recipient's address in the routes.", Link: "/messages?state=bounced",
+			Title: "Mail bounced for " + number(bounced, "recipient", "recipients") +
+				" in the last day, after the relay had accepted it",
+			Fix:  "Open each: retry it, or correct the recipient's address in the routes.",
+			Link: "/messages?state=bounced",
 		})
 	}
 	return out

@@ -8,116 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"postrider/internal/health"
-	"postrider/internal/inbox"
-	"postrider/internal/outbox"
 	"postrider/internal/tasks"
 )
-
-func TestOverview(t *testing.T) {
-	s := newSite(t)
-	s.get("/").has(t, http.StatusOK, "Nothing. All inboxes are read", "No message is registered yet")
-	s.firm()
-	s.now = s.now.Add(time.Minute) // what is counted is kept for a few seconds
-	home := s.get("/")
-	home.has(t, http.StatusOK,
-		"billing@firm.example cannot be read", "the server refused the password", "3 h ago", "inbox check billing@firm.example",
-		"1 message was not delivered (dead)", "1 message may or may not have arrived (uncertain)",
-		`href="/messages?state=dead"`, "2 ok", "1 failing", "1 disabled", "Last 24 hours: ", "Last 30 days: ", "smtp.firm.example:587",
-		"Appointment next week?", "typo@firm.exmaple", "5.1.2")
-	if search, needs := strings.Index(home.body, `role="search"`), strings.Index(home.body, "Needs a person"); search < 0 || search > needs {
-		t.Error("the search box does not come first")
-	}
-	s.relay, s.logins[0] = errRefused, ""
-	s.now = s.now.Add(2 * time.Minute)
-	s.get("/").has(t, http.StatusOK, "The relay smtp.firm.example:587 cannot be used", "connection refused", "postrider check")
-	s.logins[0], s.logins[s.inboxID["office@firm.example"]] = "the refresh token expired", "the password was changed"
-	s.now = s.now.Add(2 * time.Minute)
-	s.get("/").has(t, http.StatusOK, "The relay needs a login", "the refresh token expired", "postrider smtp login",
-		"office@firm.example needs a login", "postrider inbox login office@firm.example")
-}
-
-// TestOverviewIsBounded: many needs of one kind hide none of another, and lead to the rest of
-// theirs.
-func TestOverviewIsBounded(t *testing.T) {
-	zero := 0
-	s := newSite(t, func(s *site) { s.alerts = health.Limits{Dead: &zero} })
-	for i := range 22 {
-		address := fmt.Sprintf("box-%02d@firm.example", i)
-		s.add(address)
-		s.put(msg{inbox: address, status: tasks.Dead})
-		s.audited(address, time.Hour, inbox.Audit{Unaccounted: 1})
-	}
-	s.put(msg{inbox: "box-00@firm.example", status: tasks.Uncertain})
-	s.exec(`UPDATE monitored_emails SET last_error = 'refused'`)
-	home := s.get("/")
-	home.has(t, http.StatusOK, "box-19@firm.example cannot be read", `<a href="/inboxes?show=failing"><bdi>More inboxes that cannot be read: 2`,
-		"22 messages were not delivered (dead)", "1 message may or may not have arrived (uncertain)",
-		"1 message of box-19@firm.example is not accounted for", `<a href="/audit?show=unproved"><bdi>More inboxes with messages that are not accounted for: 2`,
-		"box-19@firm.example: dead messages: 1, more than alerts.dead (0)", "More alerts: 2", "postrider status --failing")
-	home.lacks(t, "box-20@firm.example cannot", "of box-20@firm.example", "box-20@firm.example: dead")
-}
-
-// TestBroken: a process that stays up goes by an older configuration when the new one has errors.
-func TestBroken(t *testing.T) {
-	broken := false
-	s := newSite(t, func(s *site) { s.options.Broken = func() bool { return broken } })
-	const title = "The configuration could not be read again"
-	s.get("/").lacks(t, title)
-	broken = true
-	s.get("/").has(t, http.StatusOK, title, "postrider check")
-}
-
-// TestFollows: how many events and actions wait, since when, and what was given up.
-func TestFollows(t *testing.T) {
-	s := newSite(t)
-	since := noon.Add(-time.Hour)
-	s.follows = []outbox.Standing{
-		{Name: "crm", Counts: map[outbox.Status]int{outbox.Waiting: 4, outbox.InProgress: 1}, OldestWaitingAt: &since, LastError: "connection refused"},
-		{Name: "old", Counts: map[outbox.Status]int{outbox.Waiting: 1}, Removed: true},
-		{Name: outbox.Server, Counts: map[outbox.Status]int{outbox.DeadLetter: 2}},
-	}
-	s.get("/").has(t, http.StatusOK, "events for crm: 5 wait, 0 are dead", "connection refused",
-		"events for old: 1 wait, 0 are dead", "It is no longer in the section events", "postrider event skip --destination old",
-		`<dt>events for crm</dt><dd>5 waiting <span class="muted">since `, "2026-03-31 11:34",
-		`<dt>actions on the servers</dt><dd>0 waiting, <span class="bad">2 dead</span>`)
-}
-
-// TestChart: each message that ended is in one bar of each chart that its time is in.
-func TestChart(t *testing.T) {
-	s := newSite(t)
-	s.add("a@firm.example")
-	for _, m := range []msg{
-		{ago: time.Minute, status: tasks.Forwarded},
-		{ago: 23 * time.Hour, status: tasks.Dead},
-		{ago: 25 * time.Hour, status: tasks.Skipped},
-		{ago: 29 * 24 * time.Hour, status: tasks.SkippedNoMatch},
-		{ago: 40 * 24 * time.Hour, status: tasks.Forwarded},
-		{ago: time.Minute, status: tasks.Received},
-	} {
-		m.inbox = "a@firm.example"
-		s.put(m)
-	}
-	s.get("/").has(t, http.StatusOK, "Last 24 hours: 1 forwarded, 0 skipped, 1 failed.", "Last 30 days: 1 forwarded, 2 skipped, 1 failed.",
-		"<title>12:00: 1 forwarded, 0 skipped, 0 failed</title>", "<title>Mon 2 Mar: 0 forwarded, 1 skipped, 0 failed</title>")
-}
-
-// TestDayWithoutMidnight: days are those of the server's zone, which the form names, and each has
-// all of its hours.
-func TestDayWithoutMidnight(t *testing.T) {
-	zone, err := time.LoadLocation("America/Santiago")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSite(t, func(s *site) {
-		s.options.Zone, s.now = zone, time.Date(2026, 9, 6, 12, 0, 0, 0, zone) // which began at 01:00
-	})
-	s.add("a@firm.example")
-	s.put(msg{inbox: "a@firm.example", subject: "late on Saturday", status: tasks.Forwarded, ago: 11*time.Hour + 30*time.Minute})
-	s.get("/messages?until=2026-09-05").has(t, http.StatusOK, "late on Saturday", "From day (UTC-03)", "To day (UTC-03)")
-	s.get("/messages?since=2026-09-06").has(t, http.StatusOK, "No message matches.")
-	s.get("/").has(t, http.StatusOK, "<title>Sat 5 Sep: 1 forwarded,", "<title>Sun 6 Sep: 0 forwarded,")
-}
 
 // TestSearch: who asks whether something arrived finds it by any of its names.
 func TestSearch(t *testing.T) {
@@ -125,26 +17,32 @@ func TestSearch(t *testing.T) {
 	s.firm()
 	hearing := "Hearing on 14 April: change of room"
 	for _, query := range []string{
-		"q=LI.WEI", "q=hearing", "q=registry%40", "to=li.wei", "from=court+of", "subject=change+of+room", "inbox=intake%40firm.example&q=room",
-		"label=vip%3Dyes&q=hearing", "state=forwarded&q=room", "q=room&since=2026-03-31", "q=room&until=2026-03-31",
+		"q=LI.WEI", "q=hearing", "q=registry%40", "to=li.wei", "from=court+of", "subject=change+of+room",
+		"inbox=intake%40firm.example&q=room", "label=vip%3Dyes&q=hearing", "state=forwarded&q=room",
+		"q=room&since=2026-03-31", "q=room&until=2026-03-31",
 	} {
-		s.get("/messages?"+query).has(t, http.StatusOK, hearing, "li.wei@firm.example", "accepted by the relay", "queued as 4XkQ7z1Jp2")
+		s.get("/messages?"+query).has(t, http.StatusOK,
+			hearing, "li.wei@firm.example", "accepted by the relay", "queued as 4XkQ7z1Jp2")
 	}
 	for _, query := range []string{
 		"q=nobody", "q=room&inbox=office%40firm.example", "q=room&label=tenant%3Dbeta", "q=room&state=dead",
-		"q=room&since=2026-04-01", "q=room&until=2026-03-30", "to=li.wei&from=bank", "state=attention&q=room", "state=waiting&q=room",
+		"q=room&since=2026-04-01", "q=room&until=2026-03-30", "to=li.wei&from=bank",
+		"state=attention&q=room", "state=waiting&q=room",
 	} {
 		got := s.get("/messages?" + query)
 		got.has(t, http.StatusOK, "No message matches.")
 		got.lacks(t, hearing)
 	}
 	s.get("/messages?state=attention").has(t, http.StatusOK, "Service of documents", "Kontoauszug März · 帐户对账单")
-	s.get("/messages?state=waiting").has(t, http.StatusOK, "Re: signed contract", "Appointment next week?", "not sent yet")
+	s.get("/messages?state=waiting").has(t, http.StatusOK,
+		"Re: signed contract", "Appointment next week?", "not sent yet")
 	id := s.number(`SELECT MAX(id) FROM monitored_emails_tasks`)
-	s.get("/messages?q=%23"+itoa(id)).has(t, http.StatusOK, fmt.Sprintf(`<a href="/messages/%d">Message number %[1]d</a>`, id))
+	s.get("/messages?q=%23"+itoa(id)).has(t, http.StatusOK,
+		fmt.Sprintf(`<a href="/messages/%d">Message number %[1]d</a>`, id))
 	s.get("/messages?since=yesterday").has(t, http.StatusBadRequest, "is not a day; write it like 2026-03-31")
 	s.get("/messages?state=ded").has(t, http.StatusBadRequest, "did you mean dead?")
-	s.get("/messages?inbox=office").has(t, http.StatusBadRequest, "There is no inbox &#34;office&#34;; give its whole address.")
+	s.get("/messages?inbox=office").has(t, http.StatusBadRequest,
+		"There is no inbox &#34;office&#34;; give its whole address.")
 	s.get("/messages?before=abc").has(t, http.StatusBadRequest, "&#34;abc&#34; is not the number of a message.")
 }
 
@@ -154,7 +52,9 @@ func TestSearchPages(t *testing.T) {
 	s.add("a@firm.example")
 	s.atOnce(func() {
 		for i := range 120 {
-			s.put(msg{inbox: "a@firm.example", subject: fmt.Sprintf("number %d.", i), status: tasks.Forwarded, ago: time.Hour})
+			s.put(msg{
+				inbox: "a@firm.example", subject: fmt.Sprintf("number %d.", i), status: tasks.Forwarded, ago: time.Hour,
+			})
 		}
 	})
 	seen, path := 0, "/messages?q=number"
@@ -180,13 +80,19 @@ func TestMessage(t *testing.T) {
 	s := newSite(t)
 	s.firm()
 	dead := s.number(`SELECT id FROM monitored_emails_tasks WHERE status = 'dead'`)
-	got := s.get("/messages/" + itoa(dead))
-	got.has(t, http.StatusOK, "Service of documents 7 C 114/26", "anna.berg@firm.example", "typo@firm.exmaple", "not delivered", "550 5.1.2",
-		"Failed, and will be tried again", "Given up", "mail-a:4242:KX7PQ2AB", "court-notices", "redirect", "UIDVALIDITY 1", "7f3a@mail.example&gt;",
-		`formaction="/messages/`+itoa(dead)+`/retry"`, `formaction="/messages/`+itoa(dead)+`/skip"`)
+	path := "/messages/" + itoa(dead)
+	got := s.get(path)
+	got.has(t, http.StatusOK, "Service of documents 7 C 114/26", "anna.berg@firm.example", "typo@firm.exmaple",
+		"not delivered", "550 5.1.2", "Failed, and will be tried again", "Given up", "mail-a:4242:KX7PQ2AB",
+		"court-notices", "redirect", "UIDVALIDITY 1", "7f3a@mail.example&gt;",
+		`formaction="`+path+`/retry"`, `formaction="`+path+`/skip"`)
 	got.lacks(t, "/delivered")
-	order := []string{"Sent, by its Date field", "Registered</strong>", "Accepted by the relay for anna", "Failed, and will be tried again", "Given up", "Ended: dead"}
-	if !slices.IsSortedFunc(order, func(a, b string) int { return strings.Index(got.body, a) - strings.Index(got.body, b) }) {
+	order := []string{
+		"Sent, by its Date field", "Registered</strong>", "Accepted by the relay for anna",
+		"Failed, and will be tried again", "Given up", "Ended: dead",
+	}
+	byPlace := func(a, b string) int { return strings.Index(got.body, a) - strings.Index(got.body, b) }
+	if !slices.IsSortedFunc(order, byPlace) {
 		t.Errorf("the timeline is not in the order %q", order)
 	}
 	for _, path := range []string{"/messages/99999999", "/messages/0", "/messages/-1", "/messages/x", "/messages/1/x"} {
@@ -200,10 +106,12 @@ func TestMessage(t *testing.T) {
 func TestBounced(t *testing.T) {
 	s := newSite(t, withUsers)
 	s.add("office@firm.example")
-	id := s.put(msg{inbox: "office@firm.example", subject: "Offer", status: tasks.Forwarded, ago: time.Hour, to: []tasks.Delivery{
-		delivered("ann@other.example"), delivered("bob@other.example"),
-	}})
-	s.put(msg{inbox: "office@firm.example", subject: "Fine", status: tasks.Forwarded, ago: time.Hour, to: []tasks.Delivery{delivered("ann@other.example")}})
+	offer := msg{inbox: "office@firm.example", subject: "Offer", status: tasks.Forwarded, ago: time.Hour}
+	offer.to = []tasks.Delivery{delivered("ann@other.example"), delivered("bob@other.example")}
+	fine := msg{inbox: "office@firm.example", subject: "Fine", status: tasks.Forwarded, ago: time.Hour}
+	fine.to = []tasks.Delivery{delivered("ann@other.example")}
+	id := s.put(offer)
+	s.put(fine)
 	anna, path := s.logIn("anna"), "/messages/"+itoa(id)
 	page := func(path string) answer { return s.do(anna, http.MethodGet, path, "") }
 	page("/").lacks(t, "bounced</a>", "Mail bounced")
@@ -213,21 +121,28 @@ func TestBounced(t *testing.T) {
 		Status: tasks.Bounced, Code: 550, Enhanced: "5.1.1", Reply: "no <such> user", Remote: "mx.other.example",
 		At: s.now.Add(-time.Hour + 2*time.Second + 2*time.Minute),
 	}
-	for to, a := range map[string]tasks.Arrival{"ann@other.example": bounce, "bob@other.example": {Status: tasks.Confirmed}} {
+	for to, a := range map[string]tasks.Arrival{
+		"ann@other.example": bounce,
+		"bob@other.example": {Status: tasks.Confirmed},
+	} {
 		if changed, err := s.queue.Arrived(t.Context(), "reports", id, to, a); err != nil || !changed {
 			t.Fatalf("record what became of it: %t, %v", changed, err)
 		}
 	}
 	s.now = s.now.Add(time.Minute) // what is counted is kept for a few seconds
-	page("/").has(t, http.StatusOK, "Mail bounced for 1 recipient in the last day", `<a href="/messages?state=bounced">bounced</a></dt><dd class="bad">1</dd>`)
+	page("/").has(t, http.StatusOK, "Mail bounced for 1 recipient in the last day",
+		`<a href="/messages?state=bounced">bounced</a></dt><dd class="bad">1</dd>`)
 	found := page("/messages?state=bounced")
 	found.has(t, http.StatusOK, "Offer", `<span class="state bad">bounced</span>`, `<option value="bounced" selected>`)
 	found.lacks(t, "Fine")
-	page(path).has(t, http.StatusOK, `<span class="state bad">bounced</span>`, "Bounced after the relay had accepted it",
-		"bounced: 550 5.1.1 no &lt;such&gt; user at mx.other.example, 2 minutes after it was accepted", `<li class="bad"><bdi class="who">ann@other.example`,
-		"Confirmed by the recipient&#39;s server", `formaction="/messages/`+itoa(id)+`/retry"`)
+	page(path).has(t, http.StatusOK, `<span class="state bad">bounced</span>`,
+		"Bounced after the relay had accepted it",
+		"bounced: 550 5.1.1 no &lt;such&gt; user at mx.other.example, 2 minutes after it was accepted",
+		`<li class="bad"><bdi class="who">ann@other.example`,
+		"Confirmed by the recipient&#39;s server", `formaction="`+path+`/retry"`)
 	page("/api/v1/messages?state=bounced").has(t, http.StatusOK,
-		`"arrival":{"status":"bounced","code":550,"enhanced":"5.1.1","reply":"no <such> user","remote":"mx.other.example","target":"","at":"2026-03-31T11:36:58Z"}`)
+		`"arrival":{"status":"bounced","code":550,"enhanced":"5.1.1","reply":"no <such> user",`+
+			`"remote":"mx.other.example","target":"","at":"2026-03-31T11:36:58Z"}`)
 	page("/api/v1/status").has(t, http.StatusOK, `"bounced":1,"bounced_last_day":1,`, `"arrivals":{"bounced":1}`)
 	s.do(anna, http.MethodPost, path+"/retry", form("why", "her mailbox is back")).has(t, http.StatusSeeOther)
 	page(path).has(t, http.StatusOK, "not sent yet", "her mailbox is back")
@@ -268,10 +183,13 @@ func TestChangeMessage(t *testing.T) {
 			s.firm()
 			id := s.number(`SELECT id FROM monitored_emails_tasks WHERE status = ?`, tt.from)
 			anna, path := s.logIn("anna"), "/messages/"+itoa(id)
-			s.do(anna, http.MethodPost, path+"/"+tt.action, form("why", " ")).has(t, http.StatusUnprocessableEntity, "write why")
-			s.do(anna, http.MethodPost, path+"/"+tt.action, form("why", strings.Repeat("x", 201))).has(t, http.StatusUnprocessableEntity, "200 characters")
+			change := func(action, why string) answer {
+				return s.do(anna, http.MethodPost, path+"/"+action, form("why", why))
+			}
+			change(tt.action, " ").has(t, http.StatusUnprocessableEntity, "write why")
+			change(tt.action, strings.Repeat("x", 201)).has(t, http.StatusUnprocessableEntity, "200 characters")
 			before := len(s.trail(id))
-			got := s.do(anna, http.MethodPost, path+"/"+tt.action, form("why", "she\nasked <b>twice</b>"))
+			got := change(tt.action, "she\nasked <b>twice</b>")
 			got.has(t, http.StatusSeeOther)
 			if task, err := s.queue.Get(t.Context(), id); err != nil || task.Status != tt.want {
 				t.Fatalf("the task is %s (%v), want %s", task.Status, err, tt.want)
@@ -281,8 +199,9 @@ func TestChangeMessage(t *testing.T) {
 			if len(trail) != before+1 || trail[before] != want {
 				t.Errorf("the trail is %q, want %q at its end", trail, want)
 			}
-			s.do(anna, http.MethodGet, got.header.Get("Location"), "").has(t, http.StatusOK, tt.says, "she asked &lt;b&gt;twice", "anna (status page)")
-			s.do(anna, http.MethodPost, path+"/delivered", form("why", "again")).has(t, http.StatusConflict, "Nothing was changed")
+			s.do(anna, http.MethodGet, got.header.Get("Location"), "").has(t, http.StatusOK,
+				tt.says, "she asked &lt;b&gt;twice", "anna (status page)")
+			change("delivered", "again").has(t, http.StatusConflict, "Nothing was changed")
 			if len(s.trail(id)) != before+1 {
 				t.Errorf("a second change left the trail %q, want nothing of it there", s.trail(id))
 			}
@@ -296,14 +215,16 @@ func TestChangeMessageOfDisabled(t *testing.T) {
 	s := newSite(t)
 	s.firm()
 	box, waits := "office@firm.example", "until <a href=\"/inboxes/office@firm.example\">its inbox</a> is enabled"
-	id := s.put(msg{inbox: box, status: tasks.Uncertain, to: []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Sending}}})
+	to := []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Sending}}
+	id := s.put(msg{inbox: box, status: tasks.Uncertain, to: to})
 	path := "/messages/" + itoa(id)
 	if err := s.queue.Disable(t.Context(), "ann", s.inboxID[box]); err != nil {
 		t.Fatal(err)
 	}
 	s.get(path).lacks(t, waits)
 	s.do(client(t), http.MethodPost, path+"/not-delivered", form("why", "a test")).has(t, http.StatusSeeOther)
-	s.get(path+"?done=not-delivered").has(t, http.StatusOK, "That is recorded. The message waits until its inbox is enabled.", waits)
+	s.get(path+"?done=not-delivered").has(t, http.StatusOK,
+		"That is recorded. The message waits until its inbox is enabled.", waits)
 	s.get(path).lacks(t, "Tried again", "with the next pass.<")
 	if err := s.boxes.Enable(t.Context(), box, "ann", ""); err != nil {
 		t.Fatal(err)
@@ -319,7 +240,8 @@ func TestMessageInProgress(t *testing.T) {
 	to := []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Pending}}
 	id := s.put(msg{inbox: "office@firm.example", status: tasks.InProgress, to: to})
 	a := s.get("/messages/" + itoa(id))
-	a.has(t, http.StatusOK, "A worker has it until <time", "the next pass takes the message over") // that worker may be dead
+	// That worker may be dead.
+	a.has(t, http.StatusOK, "A worker has it until <time", "the next pass takes the message over")
 	a.lacks(t, "Tried again")
 }
 
@@ -330,9 +252,13 @@ func TestOnlyLooks(t *testing.T) {
 	dead := s.number(`SELECT id FROM monitored_emails_tasks WHERE status = 'dead'`)
 	ben := s.logIn("ben")
 	s.do(ben, http.MethodGet, "/messages/"+itoa(dead), "").lacks(t, "formaction", "<h2 id=\"decide\">")
-	s.do(ben, http.MethodGet, "/inboxes/office@firm.example", "").lacks(t, "Disable", "formaction", "<h2 id=\"decide\">")
+	office := s.do(ben, http.MethodGet, "/inboxes/office@firm.example", "")
+	office.lacks(t, "Disable", "formaction", "<h2 id=\"decide\">")
 	s.do(ben, http.MethodGet, "/audit", "").has(t, http.StatusOK, "all accounted for")
-	for _, path := range []string{"/messages/" + itoa(dead) + "/retry", "/inboxes/office@firm.example/disable", "/inboxes/office@firm.example/audit"} {
+	for _, path := range []string{
+		"/messages/" + itoa(dead) + "/retry", "/inboxes/office@firm.example/disable",
+		"/inboxes/office@firm.example/audit",
+	} {
 		s.do(ben, http.MethodPost, path, form("why", "x")).has(t, http.StatusForbidden, "web.operators")
 		s.do(client(t), http.MethodPost, path, form("why", "x")).has(t, http.StatusUnauthorized)
 	}
@@ -346,7 +272,8 @@ func TestInboxes(t *testing.T) {
 	s.get("/inboxes").has(t, http.StatusOK, "There is no inbox")
 	s.firm()
 	s.now = s.now.Add(time.Minute)
-	s.get("/inboxes").has(t, http.StatusOK, "office@firm.example", "billing@firm.example", "tenant=acme", "2 ok, 1 failing, 1 disabled")
+	s.get("/inboxes").has(t, http.StatusOK,
+		"office@firm.example", "billing@firm.example", "tenant=acme", "2 ok, 1 failing, 1 disabled")
 	failing := s.get("/inboxes?show=failing")
 	failing.has(t, http.StatusOK, "billing@firm.example", "refused the password")
 	failing.lacks(t, "office@firm.example", "old@firm.example")
@@ -355,7 +282,8 @@ func TestInboxes(t *testing.T) {
 	vip.has(t, http.StatusOK, "intake@firm.example")
 	vip.lacks(t, "office@firm.example")
 	s.get("/inboxes?q=none").has(t, http.StatusOK, "No inbox matches.")
-	s.get("/inboxes/billing@firm.example").has(t, http.StatusOK, "What is wrong", "refused the password", "Since", "INBOX", "4711", "1743400000", "imap.firm.example:993")
+	s.get("/inboxes/billing@firm.example").has(t, http.StatusOK, "What is wrong", "refused the password", "Since",
+		"INBOX", "4711", "1743400000", "imap.firm.example:993")
 	s.get("/inboxes/nosuch@firm.example").has(t, http.StatusNotFound, "there is no inbox nosuch@firm.example")
 	s.get("/inboxes/office@firm.example").lacks(t, "sesame", "v1:")
 }
@@ -373,7 +301,8 @@ func TestSwitchInbox(t *testing.T) {
 		if got := s.number(`SELECT is_active FROM monitored_emails`); got != int64(i) {
 			t.Errorf("after %s is_active is %d, want %d", action, got, i)
 		}
-		s.do(anna, http.MethodGet, path+"?done="+action, "").has(t, http.StatusOK, "The inbox is "+action+"d", "d by an operator: anna (status page)", "moved "+action)
+		s.do(anna, http.MethodGet, path+"?done="+action, "").has(t, http.StatusOK,
+			"The inbox is "+action+"d", "d by an operator: anna (status page)", "moved "+action)
 	}
 	if got := s.number(`SELECT COUNT(*) FROM monitored_emails_events`); got != 2 {
 		t.Errorf("the trail has %d lines, want one for each change", got)

@@ -31,7 +31,8 @@ type page struct {
 }
 
 func parsePages(zone *time.Location) pages {
-	base := template.Must(template.New("").Funcs(functions(zone)).ParseFS(files, "templates/layout.html", "templates/parts.html"))
+	base := template.New("").Funcs(functions(zone))
+	base = template.Must(base.ParseFS(files, "templates/layout.html", "templates/parts.html"))
 	out := pages{}
 	for _, name := range []string{"overview", "messages", "message", "inboxes", "inbox", "audit", "login", "error"} {
 		out[name] = template.Must(template.Must(base.Clone()).ParseFS(files, "templates/"+name+".html"))
@@ -110,7 +111,8 @@ func timeElement(v any, zone *time.Location) template.HTML {
 	if t.IsZero() {
 		return "unknown"
 	}
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.UTC().Format(time.RFC3339), t.In(zone).Format("2006-01-02 15:04 MST")))
+	shown := t.In(zone).Format("2006-01-02 15:04 MST")
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.UTC().Format(time.RFC3339), shown))
 }
 
 // ago is how long something is past, or ahead; empty for what never was.
@@ -126,7 +128,8 @@ func tone(state any) string {
 	switch fmt.Sprint(state) {
 	case string(tasks.Forwarded), string(tasks.Delivered), string(tasks.Relayed), string(tasks.Confirmed):
 		return "good"
-	case string(tasks.Dead), string(tasks.Uncertain), string(tasks.Failed), string(tasks.Sending), string(tasks.Bounced):
+	case string(tasks.Dead), string(tasks.Uncertain), string(tasks.Failed), string(tasks.Sending),
+		string(tasks.Bounced):
 		return "bad"
 	case string(tasks.Error), string(tasks.Delayed), string(tasks.Complained):
 		return "warn"
@@ -168,7 +171,8 @@ func (r recipient) Words() string {
 	}
 	return map[tasks.DeliveryStatus]string{
 		tasks.Delivered: "accepted by the relay", tasks.Pending: "not sent yet", tasks.Failed: "not delivered",
-		tasks.Sending: "sent, but the relay's answer is not known", tasks.Duplicated: "left to another message with the same content",
+		tasks.Sending:    "sent, but the relay's answer is not known",
+		tasks.Duplicated: "left to another message with the same content",
 	}[r.Status]
 }
 

@@ -88,8 +88,11 @@ func encode(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 // The answers to a login.
 var (
 	errWrongLogin = &failure{http.StatusUnauthorized, "The name or the password is wrong."}
-	errNoUsers    = &failure{http.StatusServiceUnavailable, "Nobody can log in: the file of users cannot be used. The log of postrider says why."}
 	errTooMany    = &failure{http.StatusTooManyRequests, "There were too many attempts. Try again in a few minutes."}
+	errNoUsers    = &failure{
+		http.StatusServiceUnavailable,
+		"Nobody can log in: the file of users cannot be used. The log of postrider says why.",
+	}
 )
 
 // logIn checks a password, within the limits on attempts, and logs why a login fails. For a user
@@ -108,7 +111,8 @@ func (a *Access) logIn(r *http.Request, name, password string) error {
 		return bcrypt.CompareHashAndPassword(hash, []byte(password)) == nil && known
 	})
 	if err != nil {
-		a.Log.Warn("a login to the status page failed", "user", text.Line(text.Cut(name, 100)), "from", r.RemoteAddr, "answer", err)
+		a.Log.Warn("a login to the status page failed",
+			"user", text.Line(text.Cut(name, 100)), "from", r.RemoteAddr, "answer", err)
 	}
 	return err
 }

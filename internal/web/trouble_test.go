@@ -19,7 +19,10 @@ func TestHostile(t *testing.T) {
 	s := newSite(t)
 	s.add("office@firm.example")
 	evil := `<script>alert(1)</script>"'><img src=x onerror=alert(2)>`
-	for _, subject := range []string{evil, "abc\u202edcba\u2066x", strings.Repeat("界", 10_000), "a\x00b\x1b[31mc\r\nd\u0085", "\xff\xfe", "javascript:alert(1)", "{{.}}", "&lt;b&gt;"} {
+	for _, subject := range []string{
+		evil, "abc\u202edcba\u2066x", strings.Repeat("界", 10_000), "a\x00b\x1b[31mc\r\nd\u0085", "\xff\xfe",
+		"javascript:alert(1)", "{{.}}", "&lt;b&gt;",
+	} {
 		s.put(msg{
 			inbox: "office@firm.example", from: subject, subject: subject, status: tasks.Dead, reason: subject,
 			to: []tasks.Delivery{{Recipient: subject[:min(len(subject), 200)], Status: tasks.Failed, Reply: subject}},
@@ -30,9 +33,16 @@ func TestHostile(t *testing.T) {
 	s.exec(`UPDATE monitored_emails SET last_error = ?, description = ?`, evil, evil)
 	s.audited("office@firm.example", 0, inbox.Audit{
 		By: evil + "\x1b", Summary: evil + "\x1b", Error: evil + "\x1b", Unaccounted: 3,
-		Findings: []inbox.Finding{{Folder: evil, UID: 1, Says: evil}, {Folder: "abc\u202edcba\u2066x", Says: "a\x00b\x1b[31mc\r\nd\u0085"}, {Folder: strings.Repeat("界", 10_000)}},
+		Findings: []inbox.Finding{
+			{Folder: evil, UID: 1, Says: evil},
+			{Folder: "abc\u202edcba\u2066x", Says: "a\x00b\x1b[31mc\r\nd\u0085"},
+			{Folder: strings.Repeat("界", 10_000)},
+		},
 	})
-	paths := []string{"/", "/messages", "/inboxes", "/audit", "/inboxes/office@firm.example", "/messages?q=" + strings.ReplaceAll(form("", evil), "=", "")}
+	paths := []string{
+		"/", "/messages", "/inboxes", "/audit", "/inboxes/office@firm.example",
+		"/messages?q=" + strings.ReplaceAll(form("", evil), "=", ""),
+	}
 	for id := range s.number(`SELECT MAX(id) FROM monitored_emails_tasks`) {
 		paths = append(paths, "/messages/"+itoa(id+1))
 	}
@@ -54,7 +64,8 @@ func TestHostile(t *testing.T) {
 	for _, before := range []string{"-5", "99999999999999999999", "%00" + strings.Repeat("1", 400)} {
 		s.get("/messages?before="+before).has(t, http.StatusBadRequest, "is not the number of a message")
 	}
-	s.do(client(t), http.MethodPost, "/messages/1/retry", form("why", strings.Repeat("x", 20_000))).has(t, http.StatusUnprocessableEntity)
+	long := form("why", strings.Repeat("x", 20_000))
+	s.do(client(t), http.MethodPost, "/messages/1/retry", long).has(t, http.StatusUnprocessableEntity)
 }
 
 // TestThousandInboxes: they are shown a hundred at once, and the trouble among them first.
@@ -165,7 +176,8 @@ func TestLate(t *testing.T) {
 	s.now = s.now.Add(3 * time.Hour)
 	s.exec(`UPDATE monitored_emails SET last_scanned_at = ? WHERE email_address = 'ok@firm.example'`, s.now)
 	home := s.get("/")
-	home.has(t, http.StatusOK, "2 inboxes were not scanned completely for longer than alerts.last_scan", "1 ok", "2 failing", "1 disabled")
+	home.has(t, http.StatusOK, "2 inboxes were not scanned completely for longer than alerts.last_scan",
+		"1 ok", "2 failing", "1 disabled")
 	home.lacks(t, "No inbox was read", "All inboxes are read")
 	failing := s.get("/inboxes?show=failing")
 	failing.has(t, http.StatusOK, "the last complete scan was 3 h ago", "was never scanned completely")
@@ -176,7 +188,8 @@ func TestLate(t *testing.T) {
 	s.now = s.now.Add(time.Minute)
 	s.get("/").has(t, http.StatusOK, "2 ok", "2 failing")
 	s.now = s.now.Add(2 * time.Hour)
-	s.exec(`UPDATE monitored_emails SET last_scanned_at = ? WHERE email_address IN ('late@firm.example', 'never@firm.example')`, s.now)
+	s.exec(`UPDATE monitored_emails SET last_scanned_at = ? `+
+		`WHERE email_address IN ('late@firm.example', 'never@firm.example')`, s.now)
 	s.exec(`UPDATE monitored_emails SET is_active = 0 WHERE email_address = 'disabled@firm.example'`)
 	s.now = s.now.Add(30 * time.Minute)
 	s.get("/").has(t, http.StatusOK, "1 inbox was not scanned completely", "2 ok", "1 failing")
@@ -197,7 +210,9 @@ func TestReadyByTheDatabase(t *testing.T) {
 // TestMetrics: what is given is there, for those who may look.
 func TestMetrics(t *testing.T) {
 	s := newSite(t, withUsers, func(s *site) {
-		s.options.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("up 1\n")) })
+		s.options.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("up 1\n"))
+		})
 	})
 	s.get("/metrics").has(t, http.StatusUnauthorized)
 	s.get("/metrics", "Authorization", "Basic YmVuOmJlbjE=").has(t, http.StatusOK, "up 1")
@@ -220,7 +235,8 @@ func TestServe(t *testing.T) {
 	s.URL = "https://" + strings.Replace(l.Addr().String(), "127.0.0.1", "localhost", 1)
 	in := s.enter(c, "anna", "anna1")
 	in.has(t, http.StatusSeeOther)
-	if cookie := in.header.Get("Set-Cookie"); !strings.HasPrefix(cookie, "__Host-postrider=") || !strings.Contains(cookie, "Secure") {
+	cookie := in.header.Get("Set-Cookie")
+	if !strings.HasPrefix(cookie, "__Host-postrider=") || !strings.Contains(cookie, "Secure") {
 		t.Errorf("over TLS the cookie is %q, want it Secure and bound to the host", cookie)
 	}
 	s.do(c, http.MethodGet, "/", "").has(t, http.StatusOK, "anna")

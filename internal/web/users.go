@@ -92,10 +92,12 @@ func parseUsers(path string, content []byte) (map[string][]byte, error) {
 		}
 		name, hash, ok := strings.Cut(line, ":")
 		if !ok || !validName(name) {
-			return nil, fmt.Errorf("line %d of %s is not NAME:PASSWORD; make it with `htpasswd -B %s NAME`", n, path, text.Arg(path))
+			return nil, fmt.Errorf("line %d of %s is not NAME:PASSWORD; make it with `htpasswd -B %s NAME`",
+				n, path, text.Arg(path))
 		}
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
-			return nil, fmt.Errorf("line %d of %s: the password of %s is not encrypted with bcrypt; set it again with `htpasswd -B %s %s`", n, path, name, text.Arg(path), text.Arg(name))
+			return nil, fmt.Errorf("line %d of %s: the password of %s is not encrypted with bcrypt; "+
+				"set it again with `htpasswd -B %s %s`", n, path, name, text.Arg(path), text.Arg(name))
 		}
 		if out[name] != nil {
 			return nil, fmt.Errorf("line %d of %s: there is another %s above; remove one of them", n, path, name)

@@ -101,8 +101,11 @@ const (
 func New(o Options) *Server {
 	s := &Server{Options: o, pages: parsePages(o.Zone), running: newRunning()}
 	s.report = cached[status.Report]{log: o.Log, now: o.Now, keep: keepReport, keepError: keepError, read: o.Status}
-	s.history = cached[[]tasks.Ended]{log: o.Log, now: o.Now, keep: keepHistory, keepError: keepError, read: s.readHistory}
-	s.probe = cached[struct{}]{log: o.Log, now: o.Now, keep: keepRelay, keepError: keepRelay, read: func(ctx context.Context) (struct{}, error) {
+	s.history = cached[[]tasks.Ended]{
+		log: o.Log, now: o.Now, keep: keepHistory, keepError: keepError, read: s.readHistory,
+	}
+	s.probe = cached[struct{}]{log: o.Log, now: o.Now, keep: keepRelay, keepError: keepRelay}
+	s.probe.read = func(ctx context.Context) (struct{}, error) {
 		ctx, cancel := context.WithTimeout(ctx, o.Relay.Patience)
 		defer cancel()
 		err := o.Relay.Probe(ctx)
@@ -110,7 +113,7 @@ func New(o Options) *Server {
 			err = slowError{err}
 		}
 		return struct{}{}, err
-	}}
+	}
 	return s
 }
 
@@ -155,7 +158,9 @@ func (s *Server) Handler() http.Handler {
 	look("/", func(w http.ResponseWriter, r *http.Request, _ user) error { return notServed(w, r, mux) })
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, r, user{}, &failure{http.StatusForbidden, "This request came from another site, so nothing was done."})
+		s.fail(w, r, user{}, &failure{
+			http.StatusForbidden, "This request came from another site, so nothing was done.",
+		})
 	}))
 	return s.guarded(crossOrigin.Handler(mux))
 }

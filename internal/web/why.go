@@ -62,8 +62,9 @@ func (s *Server) explain(w http.ResponseWriter, r *http.Request, u user) error {
 // shown are the conditions whose texts of the message may be shown. Those of others, such as body,
 // are content.
 var shown = map[string]bool{
-	"inbox": true, "label": true, "folder": true, "from": true, "to": true, "cc": true, "recipient": true, "subject": true,
-	"larger": true, "smaller": true, "age": true, "weekday": true, "hours": true, "has_attachment": true,
+	"inbox": true, "label": true, "folder": true, "from": true, "to": true, "cc": true, "recipient": true,
+	"subject": true, "larger": true, "smaller": true, "age": true, "weekday": true, "hours": true,
+	"has_attachment": true,
 }
 
 func isShown(c route.Check) bool { return shown[c.Key[strings.LastIndexByte(c.Key, '.')+1:]] }
@@ -71,14 +72,17 @@ func isShown(c route.Check) bool { return shown[c.Key[strings.LastIndexByte(c.Ke
 // problem is that of a step. It may quote what was captured, which may be content.
 func problem(step route.Step) string {
 	if len(step.Captured) > 0 && hasContent(step.Conditions) {
-		return "a recipient or the priority cannot be used; to see why, save the message and run `postrider route test` on the server"
+		return "a recipient or the priority cannot be used; " +
+			"to see why, save the message and run `postrider route test` on the server"
 	}
 	return text.Cut(text.Line(step.Problem), 400)
 }
 
 // hasContent reports whether one of the conditions compares content.
 func hasContent(checks []route.Check) bool {
-	return slices.ContainsFunc(checks, func(c route.Check) bool { return len(c.Of) == 0 && !isShown(c) || hasContent(c.Of) })
+	return slices.ContainsFunc(checks, func(c route.Check) bool {
+		return len(c.Of) == 0 && !isShown(c) || hasContent(c.Of)
+	})
 }
 
 // conditions are lines for a person. A group is followed by its conditions.

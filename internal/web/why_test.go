@@ -78,10 +78,14 @@ func TestExplainToSlowBrowser(t *testing.T) {
 
 // TestExplain: the routes are shown with what they compared, and nothing of the content.
 func TestExplain(t *testing.T) {
+	inBody := route.Check{
+		Key: "any[0].body", Is: route.Held, Want: []string{"room"},
+		On: "the secret room", Got: []string{"the secret room"}, By: "room",
+	}
 	steps := []route.Step{{
 		Route: "court-notices", Outcome: route.Matched, Conditions: []route.Check{
 			{Key: "subject", Is: route.Held, On: "Hearing", By: "hearing"},
-			{Key: "any[0]", Is: route.Held, Of: []route.Check{{Key: "any[0].body", Is: route.Held, Want: []string{"room"}, On: "the secret room", Got: []string{"the secret room"}, By: "room"}}},
+			{Key: "any[0]", Is: route.Held, Of: []route.Check{inBody}},
 		},
 	}}
 	failed := errors.New("connect to imap.firm.example:993: refused")
@@ -98,20 +102,31 @@ func TestExplain(t *testing.T) {
 	path := "/messages/" + itoa(s.number(`SELECT MAX(id) FROM monitored_emails_tasks`))
 	s.get(path).has(t, http.StatusOK, "Explain by the current routes")
 	got := s.do(client(t), http.MethodPost, path+"/explain", "")
-	got.has(t, http.StatusOK, "court-notices", "matched", "subject contains &#34;Hearing&#34;, matched by", "any[0].body held, wanted room")
+	got.has(t, http.StatusOK, "court-notices", "matched", "subject contains &#34;Hearing&#34;, matched by",
+		"any[0].body held, wanted room")
 	got.lacks(t, "secret")
 	captured := map[string]string{"client": "room 101"}
 	problem := `to[0] ("${client}@firm.example") becomes "room 101@firm.example", which is not an address`
 	steps = []route.Step{
 		{Route: "own", Outcome: route.Matched, LeftOut: "office@firm.example"},
-		{Route: "by-subject", Outcome: route.NotUsed, Conditions: []route.Check{{Key: "subject", On: "room 101", By: "x"}}, Captured: captured, Problem: problem},
-		{Route: "by-contact", Outcome: route.NotUsed, Conditions: []route.Check{{Key: "body", Want: []string{"hearing"}}}, Problem: "no address: Li Wei"},
+		{
+			Route: "by-subject", Outcome: route.NotUsed, Captured: captured, Problem: problem,
+			Conditions: []route.Check{{Key: "subject", On: "room 101", By: "x"}},
+		},
+		{
+			Route: "by-contact", Outcome: route.NotUsed, Problem: "no address: Li Wei",
+			Conditions: []route.Check{{Key: "body", Want: []string{"hearing"}}},
+		},
 	}
-	s.do(client(t), http.MethodPost, path+"/explain", "").has(t, http.StatusOK, "office@firm.example is left out: it is the inbox&#39;s own address",
+	s.do(client(t), http.MethodPost, path+"/explain", "").has(t, http.StatusOK,
+		"office@firm.example is left out: it is the inbox&#39;s own address",
 		"becomes &#34;room 101@firm.example&#34;, which is not an address", "no address: Li Wei")
-	steps = []route.Step{{Route: "by-body", Outcome: route.NotUsed, Captured: captured, Problem: problem, Conditions: []route.Check{
-		{Key: "any[0]", Of: []route.Check{{Key: "any[0].body", On: "room 101", By: "x"}}},
-	}}}
+	steps = []route.Step{{
+		Route: "by-body", Outcome: route.NotUsed, Captured: captured, Problem: problem,
+		Conditions: []route.Check{
+			{Key: "any[0]", Of: []route.Check{{Key: "any[0].body", On: "room 101", By: "x"}}},
+		},
+	}}
 	got = s.do(client(t), http.MethodPost, path+"/explain", "")
 	got.has(t, http.StatusOK, "a recipient or the priority cannot be used", "postrider route test")
 	got.lacks(t, "room 101")
