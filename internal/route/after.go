@@ -55,15 +55,18 @@ func (a *Action) UnmarshalText(b []byte) error {
 		}
 		*a = Action(flagPrefix + arg)
 	case has && word == "move":
-		if arg == "" || len(arg) > maxFolder || strings.ContainsFunc(arg, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return fmt.Errorf("%q is not the name of a folder; it has 1 to %d octets and no control characters", arg, maxFolder)
+		control := func(r rune) bool { return r < ' ' || r == 0x7f }
+		if arg == "" || len(arg) > maxFolder || strings.ContainsFunc(arg, control) {
+			return fmt.Errorf("%q is not the name of a folder; it has 1 to %d octets and no control characters",
+				arg, maxFolder)
 		}
 		if strings.EqualFold(arg, "INBOX") {
 			arg = "INBOX" // the only name that is case-insensitive (RFC 3501 5.1)
 		}
 		*a = Action(movePrefix + arg)
 	case strings.HasPrefix(in, "{"):
-		return fmt.Errorf("is text with braces, %q; in a variable or in quotes, write flag: FLAG or move: FOLDER without them", in)
+		return fmt.Errorf("is text with braces, %q; in a variable or in quotes, "+
+			"write flag: FLAG or move: FOLDER without them", in)
 	default:
 		return fmt.Errorf("has to be keep, seen, delete, {flag: FLAG} or {move: FOLDER}, not %q", in)
 	}
@@ -77,14 +80,18 @@ var systemFlags = []string{`\Answered`, `\Flagged`, `\Seen`}
 func checkFlag(flag string) error {
 	switch {
 	case strings.HasPrefix(flag, `\`) && !slices.Contains(systemFlags, flag):
-		return fmt.Errorf("%s is not a flag that can be set; use %s or a keyword such as $Forwarded", flag, strings.Join(systemFlags, ", "))
+		return fmt.Errorf("%s is not a flag that can be set; use %s or a keyword such as $Forwarded",
+			flag, strings.Join(systemFlags, ", "))
 	case strings.HasPrefix(flag, `\`):
 		return nil
-	case flag == "" || len(flag) > maxFolder || strings.ContainsFunc(flag, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`(){%*"\]`, r) }):
+	case flag == "" || len(flag) > maxFolder || strings.ContainsFunc(flag, outsideAtom):
 		return fmt.Errorf(`%q is not a keyword; it has ASCII letters and digits, and none of (){%%*"\]`, flag)
 	}
 	return nil
 }
+
+// outsideAtom reports whether r is a character that no atom has (RFC 3501 9).
+func outsideAtom(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`(){%*"\]`, r) }
 
 // After is what happens to messages on their server, by how their tasks ended.
 type After struct {
@@ -131,11 +138,13 @@ func (a After) Check() (key, problem string) {
 	kind := kindOf(a.Forwarded)
 	switch d := a.Deletes(); {
 	case a.Dead == Delete || kindOf(a.Dead) == "move":
-		return "dead", "cannot be " + kindOf(a.Dead) + ": the message has to stay where it is, so that `postrider task retry` finds it; use keep, seen or flag"
+		return "dead", "cannot be " + kindOf(a.Dead) + ": the message has to stay where it is, " +
+			"so that `postrider task retry` finds it; use keep, seen or flag"
 	case d < 0:
 		return "delete_after", "is negative"
 	case d > 0 && (kind == "delete" || kind == "move"):
-		return "delete_after", "cannot be combined with forwarded: " + kind + ", because the message is gone from its folder by then; use one of them (delete_after: 0s is never)"
+		return "delete_after", "cannot be combined with forwarded: " + kind + ", because the message is gone " +
+			"from its folder by then; use one of them (delete_after: 0s is never)"
 	}
 	return "", ""
 }

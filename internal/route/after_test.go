@@ -9,8 +9,10 @@ import (
 
 func TestAction(t *testing.T) {
 	for in, want := range map[string]Action{
-		"keep": Keep, "seen": Seen, "delete": Delete, "flag: $Forwarded": "flag:$Forwarded", `flag: \Flagged`: `flag:\Flagged`,
-		"move: Archive/2026": "move:Archive/2026", "move: Erledigt & alt": "move:Erledigt & alt", " move :A": "move:A", "move: Inbox": "move:INBOX",
+		"keep": Keep, "seen": Seen, "delete": Delete,
+		"flag: $Forwarded": "flag:$Forwarded", `flag: \Flagged`: `flag:\Flagged`,
+		"move: Archive/2026": "move:Archive/2026", "move: Erledigt & alt": "move:Erledigt & alt",
+		" move :A": "move:A", "move: Inbox": "move:INBOX",
 	} {
 		var got Action
 		if err := got.UnmarshalText([]byte(in)); err != nil || got != want {
@@ -18,9 +20,11 @@ func TestAction(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"": "keep, seen", "remove": "keep, seen", "seen: x": "keep, seen", "delete:": "keep, seen", "move:": "name of a folder", "move: a\tb": "name of a folder",
-		"move: " + strings.Repeat("x", 300): "name of a folder", "flag:": "keyword", "flag: a b": "keyword", "flag: ü": "keyword", "flag: (x": "keyword",
-		`flag: \Deleted`: "not a flag that can be set", `flag: \Recent`: "not a flag that can be set",
+		"": "keep, seen", "remove": "keep, seen", "seen: x": "keep, seen", "delete:": "keep, seen",
+		"move:": "name of a folder", "move: a\tb": "name of a folder",
+		"move: " + strings.Repeat("x", 300): "name of a folder", `flag: \Deleted`: "not a flag that can be set",
+		"flag:": "keyword", "flag: a b": "keyword", "flag: ü": "keyword", "flag: (x": "keyword",
+		`flag: \Recent`: "not a flag that can be set",
 	} {
 		var got Action
 		if err := got.UnmarshalText([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
@@ -32,10 +36,14 @@ func TestAction(t *testing.T) {
 // TestActions: a rule that never matches a message of the inbox does nothing there.
 func TestActions(t *testing.T) {
 	day := 24 * time.Hour
+	to := []string{"a@x.example"}
 	table := compile(t,
-		Rule{Name: "two", Match: Match{Inbox: []string{"two@firm.example"}}, To: []string{"a@x.example"}, After: After{Forwarded: Delete}},
-		Rule{Name: "acme", Match: Match{Label: []string{"tenant=acme"}, Subject: []string{"rent"}}, To: []string{"a@x.example"}, After: After{Forwarded: "move:Acme", Dead: Seen}},
-		Rule{Name: "rest", To: []string{"a@x.example"}, After: After{Forwarded: Keep, DeleteAfter: &day}},
+		Rule{Name: "two", Match: Match{Inbox: []string{"two@firm.example"}}, To: to, After: After{Forwarded: Delete}},
+		Rule{
+			Name: "acme", Match: Match{Label: []string{"tenant=acme"}, Subject: []string{"rent"}}, To: to,
+			After: After{Forwarded: "move:Acme", Dead: Seen},
+		},
+		Rule{Name: "rest", To: to, After: After{Forwarded: Keep, DeleteAfter: &day}},
 	)
 	for inbox, want := range map[string][]Action{
 		"two@firm.example": {"flag:$X", Delete},
@@ -57,17 +65,21 @@ func TestActionsOfRoutes(t *testing.T) {
 	general := After{Forwarded: "move:G", SkippedNoMatch: "flag:$X", DeleteAfter: &day}
 	own := After{Forwarded: Seen, DeleteAfter: &never}
 	some, to := Match{Subject: []string{"rent"}}, []string{"a@x.example"}
+	onSome, goOn := Rule{Match: some, To: to, After: own}, Rule{To: to, Continue: true}
 	for name, tt := range map[string]struct {
 		rules []Rule
 		want  []Action
 	}{
 		"all":               {[]Rule{{To: to, After: own}}, []Action{"flag:$X", Seen}},
-		"some":              {[]Rule{{Match: some, To: to, After: own}}, []Action{"flag:$X", Seen}},
-		"some, skip others": {[]Rule{{Match: some, To: to, After: own}, {Skip: true}}, []Action{"flag:$X", Seen}},
-		"some, and others":  {[]Rule{{Match: some, To: to, After: own}, {To: to}}, []Action{"flag:$X", Seen, "move:G", Delete}},
-		"continue, skip":    {[]Rule{{To: to, Continue: true}, {Match: some, Skip: true, After: own}}, []Action{"flag:$X", "move:G", Delete, Seen}},
-		"continue":          {[]Rule{{To: to, Continue: true}, {Match: some, To: to, After: own}}, []Action{"flag:$X", "move:G", Delete, Seen}},
-		"a key":             {[]Rule{{To: to, After: After{Forwarded: Seen}}}, []Action{"flag:$X", Seen, Delete}},
+		"some":              {[]Rule{onSome}, []Action{"flag:$X", Seen}},
+		"some, skip others": {[]Rule{onSome, {Skip: true}}, []Action{"flag:$X", Seen}},
+		"some, and others":  {[]Rule{onSome, {To: to}}, []Action{"flag:$X", Seen, "move:G", Delete}},
+		"continue, skip": {
+			[]Rule{goOn, {Match: some, Skip: true, After: own}},
+			[]Action{"flag:$X", "move:G", Delete, Seen},
+		},
+		"continue": {[]Rule{goOn, onSome}, []Action{"flag:$X", "move:G", Delete, Seen}},
+		"a key":    {[]Rule{{To: to, After: After{Forwarded: Seen}}}, []Action{"flag:$X", Seen, Delete}},
 	} {
 		for i := range tt.rules {
 			tt.rules[i].Name = string(rune('a' + i))
@@ -92,7 +104,8 @@ func TestActionsOfSomeMessages(t *testing.T) {
 			Rule{Name: "some", Match: match, To: []string{"a@x.example"}, After: After{Forwarded: "move:A"}},
 			Rule{Name: "rest", To: []string{"a@x.example"}, After: After{Forwarded: "move:B"}},
 		)
-		if got, want := table.Actions(After{}, "one@firm.example"), []Action{"move:A", "move:B"}; !slices.Equal(got, want) {
+		want := []Action{"move:A", "move:B"}
+		if got := table.Actions(After{}, "one@firm.example"); !slices.Equal(got, want) {
 			t.Errorf("%s: the actions are %q, want %q", name, got, want)
 		}
 	}
@@ -123,8 +136,10 @@ func TestAfter(t *testing.T) {
 		"a+…":   {Keep, Keep, Seen, 0},
 	} {
 		got := table.After(route, general)
-		if got.Forwarded != want.forwarded || got.SkippedNoMatch != want.noMatch || got.Dead != want.dead || got.Deletes() != want.deletes {
-			t.Errorf("after %q: %q, %q, %q, %s; want %+v", route, got.Forwarded, got.SkippedNoMatch, got.Dead, got.Deletes(), want)
+		if got.Forwarded != want.forwarded || got.SkippedNoMatch != want.noMatch ||
+			got.Dead != want.dead || got.Deletes() != want.deletes {
+			t.Errorf("after %q: %q, %q, %q, %s; want %+v",
+				route, got.Forwarded, got.SkippedNoMatch, got.Dead, got.Deletes(), want)
 		}
 	}
 }

@@ -14,7 +14,8 @@ func twoHundred() []Rule {
 		rules = append(rules, Rule{
 			Name: fmt.Sprint("r", i), To: []string{"a@x.example"},
 			Match: Match{
-				From: []string{"*@sender.example"}, Recipient: []string{fmt.Sprintf("*@d%d.example", i), "team*@x.example"},
+				From:      []string{"*@sender.example"},
+				Recipient: []string{fmt.Sprintf("*@d%d.example", i), "team*@x.example"},
 				Subject: []string{
 					fmt.Sprintf("number %d", i), fmt.Sprintf(`/\bcase (no\.?|number) %dx\d+/`, i), "court",
 				},
@@ -46,7 +47,8 @@ func twoHundredOnText() []Rule {
 
 // benchMail has a text of 50 KiB, in three scripts.
 func benchMail() string {
-	const words = "The hearing in file number 4711-26, client number 12345, is put off, as München and 東京地方裁判所 have agreed; the parties will be told. "
+	const words = "The hearing in file number 4711-26, client number 12345, is put off, " +
+		"as München and 東京地方裁判所 have agreed; the parties will be told. "
 	return "From: Someone <a@sender.example>\nTo: team-a@x.example, b@y.example\nCc: c@z.example\n" +
 		"Subject: =?utf-8?Q?Hearing_in_case_no._12x34_before_the_court_of_M=C3=BCnchen?=\nX-Mailer: Station 9000\n" +
 		"Content-Type: text/plain; charset=utf-8\n\n" + strings.Repeat(words, 50<<10/len(words))

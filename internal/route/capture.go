@@ -115,7 +115,8 @@ func checkMade(made, template string, captured map[string]string) error {
 	for _, m := range placeholder.FindAllStringSubmatch(template, -1) {
 		for _, r := range captured[m[1]] {
 			if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("@._+-='", r) {
-				return fmt.Errorf("captured text may put only letters, digits and @ . _ + - = ' into an address, not %q", r)
+				return fmt.Errorf("captured text may put only letters, digits and @ . _ + - = ' "+
+					"into an address, not %q", r)
 			}
 		}
 	}
@@ -135,6 +136,7 @@ func (r Rule) priority(captured map[string]string) (Priority, error) {
 	case Normal, High:
 		return p, nil
 	default:
-		return Normal, fmt.Errorf("priority (%q) becomes %q, which is not a priority; normal is used", r.Priority, excerpt(string(p)))
+		return Normal, fmt.Errorf("priority (%q) becomes %q, which is not a priority; normal is used",
+			r.Priority, excerpt(string(p)))
 	}
 }

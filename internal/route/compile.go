@@ -113,7 +113,8 @@ func (c *compiler) match(m Match, s scope) []condition {
 
 func (c *compiler) fields(m Match, s scope) []condition {
 	addresses := func(key string, want []string, fields ...string) []condition {
-		return ofMessage(c.patterns(s, key, want, addressPattern, func(v *view) []text { return v.addressesOf(fields...) }))
+		of := func(v *view) []text { return v.addressesOf(fields...) }
+		return ofMessage(c.patterns(s, key, want, addressPattern, of))
 	}
 	texts := func(key string, want []string, compile func(string) (*pattern, error), field string) []condition {
 		return ofMessage(c.patterns(s, key, want, compile, func(v *view) []text { return v.text(field) }))

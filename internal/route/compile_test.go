@@ -82,7 +82,8 @@ func TestCompileErrors(t *testing.T) {
 		{
 			"regexp",
 			Rule{Name: "r", To: to, Match: Match{Subject: []string{"/a(/"}}},
-			`match.subject[0]: "/a(/" is not a regular expression (RE2): error parsing regexp: missing closing ): ` + "`a(`",
+			`match.subject[0]: "/a(/" is not a regular expression (RE2): ` +
+				"error parsing regexp: missing closing ): `a(`",
 		},
 		{
 			"regexp that RE2 has not",
@@ -100,7 +101,11 @@ func TestCompileErrors(t *testing.T) {
 			Rule{Name: "r", To: to, Match: Match{Header: map[string][]string{"X A:": {"b"}}}},
 			"match.header.X A:: is not the name",
 		},
-		{"no size", Rule{Name: "r", To: to, Match: Match{Larger: 9, Smaller: 10}}, "match.smaller: matches nothing: it has to be above larger"},
+		{
+			"no size",
+			Rule{Name: "r", To: to, Match: Match{Larger: 9, Smaller: 10}},
+			"match.smaller: matches nothing: it has to be above larger",
+		},
 		{"negative size", Rule{Name: "r", To: to, Match: Match{Larger: -1}}, "match.larger: has to be above 0"},
 	}
 	for _, tt := range tests {
@@ -124,7 +129,8 @@ func TestCompileTellsAll(t *testing.T) {
 		{Name: "a", Skip: true},
 	})
 	const want = `route "a": to[0]: "x" is not an address; write it like name@domain.example
-route "a": match.subject[1]: "/(/" is not a regular expression (RE2): error parsing regexp: missing closing ): ` + "`(`" + `
+route "a": match.subject[1]: "/(/" is not a regular expression (RE2): ` +
+		"error parsing regexp: missing closing ): `(`" + `
 route "a": name: is the name of route number 1 too; names have to differ`
 	if err == nil || err.Error() != want {
 		t.Errorf("Compile =\n%v\nwant\n%s", err, want)
@@ -146,7 +152,10 @@ func TestSize(t *testing.T) {
 			t.Errorf("size %q prints as %q, which reads as %d, %v", in, s, again, err)
 		}
 	}
-	for _, in := range []string{"", "MiB", "0", "-1", "1.5MiB", "10 bananas", "10M", "10 Mi B", "9223372036854775807KB", "99999999999999999999", "1e3", "١"} {
+	for _, in := range []string{
+		"", "MiB", "0", "-1", "1.5MiB", "10 bananas", "10M", "10 Mi B",
+		"9223372036854775807KB", "99999999999999999999", "1e3", "١",
+	} {
 		var s Size
 		if err := s.UnmarshalText([]byte(in)); err == nil {
 			t.Errorf("size %q = %d, want an error", in, s)
@@ -161,8 +170,9 @@ func FuzzPattern(f *testing.F) {
 	for _, s := range []string{"*@x.example", "/a|b/", "ß", "//", "/", "?*", "@", "a@xn--", "\xff", "*.lists <"} {
 		f.Add(s, "Straße <a@x.example>")
 	}
+	kinds := []func(string) (*pattern, error){textPattern, namePattern, addressPattern, listPattern}
 	f.Fuzz(func(t *testing.T, p, s string) {
-		for _, compile := range []func(string) (*pattern, error){textPattern, namePattern, addressPattern, listPattern} {
+		for _, compile := range kinds {
 			if p, err := compile(p); err == nil {
 				p.holds(newText(s))
 				p.holds(newAddress(s))

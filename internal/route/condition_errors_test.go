@@ -20,7 +20,11 @@ func TestCompileConditionErrors(t *testing.T) {
 		{"no attachment", Rule{Match: Match{Attachment: []string{}}}, "match.attachment: is an empty list"},
 		{"empty age", Rule{Match: Match{Age: &Age{}}}, "match.age: needs over or under"},
 		{"impossible age", Rule{Match: Match{Age: &Age{Over: 2, Under: 1}}}, "match.age: matches nothing"},
-		{"no zone", Rule{Match: Match{Hours: []string{"8:00-9:00"}}}, "match.time_zone: weekday and hours need time_zone"},
+		{
+			"no zone",
+			Rule{Match: Match{Hours: []string{"8:00-9:00"}}},
+			"match.time_zone: weekday and hours need time_zone",
+		},
 		{"wrong zone", Rule{Match: Match{TimeZone: "Berlin"}}, `match.time_zone: "Berlin" is not a time zone`},
 		{"the zone of this host", Rule{Match: Match{TimeZone: "Local"}}, `match.time_zone: "Local" is not a time zone`},
 		{
@@ -123,7 +127,8 @@ func TestCompileConditionErrors(t *testing.T) {
 		{
 			"when, days",
 			Rule{Match: Match{When: `age > duration("30d")`}},
-			`match.when: duration: time: unknown unit "d" in duration "30d"; write hours and minutes, such as duration("720h") for 30 days`,
+			`match.when: duration: time: unknown unit "d" in duration "30d"; ` +
+				`write hours and minutes, such as duration("720h") for 30 days`,
 		},
 		{
 			"when, a time zone that is none",
@@ -145,7 +150,11 @@ func TestCompileConditionErrors(t *testing.T) {
 			Rule{Match: Match{When: `arrived > date(timezone("Europe/Berlin"), "2026-02-31")`}},
 			"match.when: date: invalid date 2026-02-31; write",
 		},
-		{"when, a duration of nothing", Rule{Match: Match{When: `age > duration()`}}, "match.when: not enough arguments"},
+		{
+			"when, a duration of nothing",
+			Rule{Match: Match{When: `age > duration()`}},
+			"match.when: not enough arguments",
+		},
 		{"when, a regexp that is none", Rule{Match: Match{When: `subject matches "("`}}, "match.when: "},
 		{"when, what is inside", Rule{Match: Match{When: `$env["body"] == ""`}}, "match.when: unknown name $env"},
 		{"when, too long", Rule{Match: Match{When: "true" + strings.Repeat(" and true", maxNodes)}}, "match.when: "},

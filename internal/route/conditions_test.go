@@ -25,11 +25,31 @@ func TestConditions(t *testing.T) {
 		want  bool
 	}{
 		{"body, part", Match{Body: []string{"HEARING on"}}, "Subject: x\n\nThe hearing\non Monday", true},
-		{"subject, invisible characters", Match{Subject: []string{"hearing"}}, "Subject: hea\u00adri=?utf-8?q?=E2=80=8B?=ng", true},
-		{"subject, invisible characters in both", Match{Subject: []string{"hea\u00adring"}}, "Subject: hea\u00adring", true},
-		{"subject, invisible characters in a regexp", Match{Subject: []string{"/^hea\u00adring/"}}, "Subject: hea\u00adring", true},
-		{"attachment, invisible characters", Match{Attachment: []string{"hea\u00ad*.pdf"}}, "Content-Type: x/y; name*=utf-8''hea%C2%ADring.p%E2%80%8Bdf", true},
-		{"field, invisible characters", Match{Header: map[string][]string{"X": {"/^hearing$/"}}}, "X: =?utf-8?q?he=C2=ADaring=E2=80=8B?=", true},
+		{
+			"subject, invisible characters",
+			Match{Subject: []string{"hearing"}},
+			"Subject: hea\u00adri=?utf-8?q?=E2=80=8B?=ng", true,
+		},
+		{
+			"subject, invisible characters in both",
+			Match{Subject: []string{"hea\u00adring"}},
+			"Subject: hea\u00adring", true,
+		},
+		{
+			"subject, invisible characters in a regexp",
+			Match{Subject: []string{"/^hea\u00adring/"}},
+			"Subject: hea\u00adring", true,
+		},
+		{
+			"attachment, invisible characters",
+			Match{Attachment: []string{"hea\u00ad*.pdf"}},
+			"Content-Type: x/y; name*=utf-8''hea%C2%ADring.p%E2%80%8Bdf", true,
+		},
+		{
+			"field, invisible characters",
+			Match{Header: map[string][]string{"X": {"/^hearing$/"}}},
+			"X: =?utf-8?q?he=C2=ADaring=E2=80=8B?=", true,
+		},
 		{"body is not the subject", Match{Body: []string{"hearing"}}, "Subject: hearing\n\nx", false},
 		{
 			"body, regexp over a line end",
@@ -41,8 +61,16 @@ func TestConditions(t *testing.T) {
 			Match{Body: []string{`/(?m)^on/`}},
 			"Subject: x\n\nThe hearing\non Monday", true,
 		},
-		{"body, regexp of a whole line", Match{Body: []string{`/(?m)^on Monday$/`}}, "Subject: x\n\nThe hearing\non Monday\nat ten", true},
-		{"body, regexp at the end", Match{Body: []string{`/Monday$/`}}, "Subject: x\n\nThe hearing\non Monday\n\n", true},
+		{
+			"body, regexp of a whole line",
+			Match{Body: []string{`/(?m)^on Monday$/`}},
+			"Subject: x\n\nThe hearing\non Monday\nat ten", true,
+		},
+		{
+			"body, regexp at the end",
+			Match{Body: []string{`/Monday$/`}},
+			"Subject: x\n\nThe hearing\non Monday\n\n", true,
+		},
 		{
 			"body, long, regexp",
 			Match{Body: []string{`/case (no\.|number) \d+ [a-z]/`}},
@@ -214,12 +242,15 @@ func TestConditions(t *testing.T) {
 		},
 		{
 			"when, the rest",
-			Match{When: `inbox == "office@firm.example" and folder == "INBOX" and size > 0 and list_id == "" and len(recipients) == 1`},
+			Match{When: `inbox == "office@firm.example" and folder == "INBOX" and size > 0 ` +
+				`and list_id == "" and len(recipients) == 1`},
 			"X-Original-To: a@b.example", true,
 		},
 		{
 			"when, loops of all kinds",
-			Match{When: `sum(map(to, len(#))) == 22 and count(to, # contains "b") == 1 and find(to, # startsWith "b") == "b@x.example" and filter(to, any(from, # == "z")) == [] and len(to) == sum(to, 1)`},
+			Match{When: `sum(map(to, len(#))) == 22 and count(to, # contains "b") == 1 ` +
+				`and find(to, # startsWith "b") == "b@x.example" ` +
+				`and filter(to, any(from, # == "z")) == [] and len(to) == sum(to, 1)`},
 			"To: a@x.example, b@x.example", true,
 		},
 		{
@@ -236,7 +267,8 @@ func TestConditions(t *testing.T) {
 		{"when fails under not", Match{Not: &Match{When: `from[0] == "a"`}}, "Subject: x", false},
 		{
 			"when adds texts",
-			Match{When: `subject + "-" + folder + "-" + inbox + "-" + list_id + "-" + trim(body) + "-" + subject == "x-INBOX-office@firm.example--y-x"`},
+			Match{When: `subject + "-" + folder + "-" + inbox + "-" + list_id + "-" + trim(body) + "-" + subject ` +
+				`== "x-INBOX-office@firm.example--y-x"`},
 			"Subject: x\n\ny", true,
 		},
 		{
@@ -279,92 +311,5 @@ func TestConditions(t *testing.T) {
 				t.Errorf("matched = %v, want %v; explained as\n%s", got, tt.want, why)
 			}
 		})
-	}
-}
-
-// TestUndecided: neither a condition on what cannot be read holds, nor its negation; what was found
-// counts.
-func TestUndecided(t *testing.T) {
-	yes := true
-	const (
-		broken  = "Content-Type: multipart/mixed; boundary=b\n\n--b\n\nseen\n--b\nno header\n\nhidden\n--b--\n"
-		strange = "Content-Type: text/plain; charset=x-none\n\nseen \xe9"
-	)
-	no := false
-	tests := []struct {
-		name  string
-		match Match
-		mail  string
-		want  bool
-		why   string
-	}{
-		{
-			"not found",
-			Match{Body: []string{"hidden"}},
-			broken, false,
-			"body is undecided: its parts cannot be separated",
-		},
-		{
-			"its negation",
-			Match{Not: &Match{Body: []string{"hidden"}}},
-			broken, false,
-			"not is undecided: one of its conditions is",
-		},
-		{"found before that", Match{Body: []string{"seen"}}, broken, true, "matched"},
-		{"found, negated", Match{Not: &Match{Body: []string{"seen"}}}, broken, false, "not: failed"},
-		{
-			"beside what fails, negated",
-			Match{Not: &Match{Body: []string{"hidden"}, Subject: []string{"x"}}},
-			broken, true, "matched",
-		},
-		{
-			"beside what holds, as a choice",
-			Match{Any: []Match{{Body: []string{"hidden"}}, {Folder: []string{"INBOX"}}}},
-			broken, true,
-			"matched",
-		},
-		{
-			"beside what fails, as a choice",
-			Match{Any: []Match{{Body: []string{"hidden"}}, {Subject: []string{"x"}}}},
-			broken, false,
-			"any is undecided",
-		},
-		{"has_attachment", Match{HasAttachment: &yes}, broken, false, "has_attachment is undecided"},
-		{"when", Match{When: `body contains "seen"`}, broken, false, "when is undecided: its parts"},
-		{
-			"has_attachment, found",
-			Match{HasAttachment: &yes},
-			strings.Replace(broken, "\n\nseen", "\nContent-Disposition: attachment\n\nseen", 1), true, "matched",
-		},
-		{"has_attachment, beside text in a strange charset", Match{HasAttachment: &no}, strange, true, "matched"},
-		{"attachment, beside such text", Match{Not: &Match{Attachment: []string{"*.exe"}}}, strange, true, "matched"},
-		{"when, attachments beside such text", Match{When: "not has_attachment"}, strange, true, "matched"},
-		{"when, such text", Match{When: `body contains "seen"`}, strange, false, "when is undecided: its charset"},
-		{"body, such text", Match{Not: &Match{Body: []string{"x"}}}, strange, false, "not is undecided"},
-		{"body, found in such text", Match{Body: []string{"seen"}}, strange, true, "matched"},
-		{
-			"too long",
-			Match{Not: &Match{Body: []string{"x"}}},
-			"Subject: a\n\n" + strings.Repeat("a ", 300<<10), false, "not is undecided",
-		},
-		{"no message", Match{Not: &Match{Subject: []string{"x"}}}, "", false, "not is undecided"},
-		{"no message, but its place", Match{Not: &Match{Folder: []string{"Junk"}}}, "", true, "matched"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			m := Mail{Inbox: "office@firm.example", Folder: "INBOX"}
-			if tt.mail != "" {
-				m = mailOf(t, tt.mail)
-			}
-			got, why := only(t, tt.match, m)
-			if got != tt.want || !strings.Contains(why, tt.why) {
-				t.Errorf("matched = %v, want %v; explained as\n%s, want %q in it", got, tt.want, why, tt.why)
-			}
-		})
-	}
-	m := mailOf(t, "Subject: x")
-	m.Inbox = ""
-	if got, why := only(t, Match{Not: &Match{Inbox: []string{"a@*"}}}, m); got {
-		t.Errorf("matched without an inbox, want it undecided:\n%s", why)
 	}
 }

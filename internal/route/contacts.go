@@ -177,7 +177,8 @@ func missingEmails(list []Mention) string {
 	const most = 10
 	var lines []string
 	for _, m := range list[:min(len(list), most)] {
-		lines = append(lines, fmt.Sprintf("contact %s is named in the %s and has no email address", quote(m.Name), m.In))
+		lines = append(lines,
+			fmt.Sprintf("contact %s is named in the %s and has no email address", quote(m.Name), m.In))
 	}
 	if n := len(list) - most; n > 0 {
 		lines = append(lines, fmt.Sprintf("%d more contacts have none", n))

@@ -139,8 +139,10 @@ func TestToContacts(t *testing.T) {
 			table, m := compile(t, tt.rules...).With(NewDirectory(staff)), mailOf(t, tt.mail)
 			d := table.Decide(t.Context(), m)
 			problems := strings.Join(d.Problems, "\n")
-			if d.Route != tt.route || !slices.Equal(d.To, tt.to) || !strings.Contains(problems, tt.problems) || tt.problems == "" && problems != "" {
-				t.Errorf("route %q to %v, problems %q; want %q to %v, %q\n%s", d.Route, d.To, problems, tt.route, tt.to, tt.problems, explain(table, m))
+			if d.Route != tt.route || !slices.Equal(d.To, tt.to) ||
+				!strings.Contains(problems, tt.problems) || tt.problems == "" && problems != "" {
+				t.Errorf("route %q to %v, problems %q; want %q to %v, %q\n%s",
+					d.Route, d.To, problems, tt.route, tt.to, tt.problems, explain(table, m))
 			}
 			if want := strings.Contains(tt.problems, `contact "Mute"`); d.Unreached != want {
 				t.Errorf("somebody is without an address: %t, want %t", d.Unreached, want)
@@ -166,7 +168,8 @@ func TestToContactsUndecided(t *testing.T) {
 		},
 		"too long": {
 			compile(t, Rule{Name: "p", ToContacts: &ToContacts{In: []string{"body"}}}).With(NewDirectory(staff)),
-			mailOf(t, "Subject: x\n\n"+strings.Repeat("word ", 600<<10/5)+"Ann Miller"), "p: no match: to_contacts is undecided: ",
+			mailOf(t, "Subject: x\n\n"+strings.Repeat("word ", 600<<10/5)+"Ann Miller"),
+			"p: no match: to_contacts is undecided: ",
 		},
 		"nobody named": {
 			compile(t, rule).With(NewDirectory(staff)), mailOf(t, "Subject: x"),
@@ -193,15 +196,21 @@ func TestManyWithoutAddress(t *testing.T) {
 		mute[i] = Contact{Name: "Nobody", Keywords: []string{"hearing"}}
 	}
 	table := compile(t, Rule{Name: "p", ToContacts: &ToContacts{In: []string{"subject"}}}).With(NewDirectory(mute))
-	if got := table.Decide(t.Context(), mailOf(t, "Subject: hearing")).Reason; len(got) > 1000 || !strings.HasSuffix(got, "; 990 more contacts have none") {
+	got := table.Decide(t.Context(), mailOf(t, "Subject: hearing")).Reason
+	if len(got) > 1000 || !strings.HasSuffix(got, "; 990 more contacts have none") {
 		t.Errorf("the reason has %d octets: %.200s; want ten names and the number of the others", len(got), got)
 	}
 }
 
 func TestExplainContacts(t *testing.T) {
-	table := compile(t, Rule{Name: "p", ToContacts: &ToContacts{In: []string{"subject", "body"}}}).With(NewDirectory(staff))
-	step := table.Explain(t.Context(), mailOf(t, "Subject: x\n\n"+strings.Repeat("word ", 30)+"and the FILE 4711, if you please"))[0]
-	want := []Mention{{Name: "Ann Miller", Email: "ann@firm.example", By: "file 4711", In: "body", On: "…d word word and the file 4711, if you please"}}
+	rule := Rule{Name: "p", ToContacts: &ToContacts{In: []string{"subject", "body"}}}
+	text := strings.Repeat("word ", 30) + "and the FILE 4711, if you please"
+	table := compile(t, rule).With(NewDirectory(staff))
+	step := table.Explain(t.Context(), mailOf(t, "Subject: x\n\n"+text))[0]
+	want := []Mention{{
+		Name: "Ann Miller", Email: "ann@firm.example", By: "file 4711",
+		In: "body", On: "…d word word and the file 4711, if you please",
+	}}
 	if step.Outcome != Matched || !reflect.DeepEqual(step.Contacts, want) {
 		t.Errorf("explained %s by %q, want that it matched by %q", step, step.Contacts, want)
 	}
@@ -232,7 +241,8 @@ func TestToContactsErrors(t *testing.T) {
 	var errs Errors
 	errors.As(err, &errs)
 	want := []string{
-		`route "a": to_contacts.in: is missing; say where contacts are looked for: one or more of subject, body, attachment`,
+		`route "a": to_contacts.in: is missing; ` +
+			`say where contacts are looked for: one or more of subject, body, attachment`,
 		`route "b": to_contacts.in[1]: "text" is not one of subject, body, attachment`,
 		`route "c": skip: contradicts to_contacts: a route either skips or has recipients`,
 	}

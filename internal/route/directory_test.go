@@ -81,8 +81,9 @@ func TestWholeWords(t *testing.T) {
 func TestFindAll(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	alphabets := [][]rune{
-		[]rune("abä 王明さ-'"), []rune("ab"), []rune("王明"), []rune("สมมานี ก"), []rune("김민수는 a"), []rune("ae\u0301\u0331\u0327 \u00ad"),
-		[]rune("ミュラーﾐｭﾗｰﾞ 1"), []rune("İıiI\u0307ßsſﬁfi "), []rune("עליا\u05b7\u0650ـ 1"), []rune("\u1100\u1161\u11a8가각 x"), []rune("𝄞😀\u200d\ufe0f a9_"),
+		[]rune("abä 王明さ-'"), []rune("ab"), []rune("王明"), []rune("สมมานี ก"), []rune("김민수는 a"),
+		[]rune("ae\u0301\u0331\u0327 \u00ad"), []rune("ミュラーﾐｭﾗｰﾞ 1"), []rune("İıiI\u0307ßsſﬁfi "),
+		[]rune("עליا\u05b7\u0650ـ 1"), []rune("\u1100\u1161\u11a8가각 x"), []rune("𝄞😀\u200d\ufe0f a9_"),
 	}
 	letters := alphabets[0]
 	word := func(most int) string {
@@ -101,7 +102,9 @@ func TestFindAll(t *testing.T) {
 		text := newText(word(60)).folded
 		found := NewDirectory(contacts).find(text)
 		for i, c := range contacts {
-			want := slices.ContainsFunc([]string{c.Name, c.Keywords[0]}, func(s string) bool { return CheckTerm(s) == nil && occurs(plain(text), s) })
+			want := slices.ContainsFunc([]string{c.Name, c.Keywords[0]}, func(s string) bool {
+				return CheckTerm(s) == nil && occurs(plain(text), s)
+			})
 			if _, got := found[i]; got != want {
 				t.Fatalf("%q is found in %q: %v, want %v", c, text, got, want)
 			}
@@ -176,7 +179,11 @@ func TestDirectoryIsSmall(t *testing.T) {
 // TestDirectoryOrder: of several terms of a contact the first one in the text is reported. Of
 // several contacts with the same term each is reported.
 func TestDirectoryOrder(t *testing.T) {
-	d := NewDirectory([]Contact{{Name: "Ann Miller", Keywords: []string{"file 1", "Li"}}, {Name: "Bob", Keywords: []string{"Li", "file"}}, {Name: "Li"}})
+	d := NewDirectory([]Contact{
+		{Name: "Ann Miller", Keywords: []string{"file 1", "Li"}},
+		{Name: "Bob", Keywords: []string{"Li", "file"}},
+		{Name: "Li"},
+	})
 	var got []string
 	found := d.find("to li, ann miller, file 1")
 	for i := range 3 {

@@ -45,7 +45,13 @@ func TestExpressionCost(t *testing.T) {
 
 // TestExpressionErrorHasAPlace: the character of the expression, from 1.
 func TestExpressionErrorHasAPlace(t *testing.T) {
-	for src, want := range map[string]int{"größe": 1, "subject == \"ü\" and bodyy == 1": 20, "size >\n 1 and\nx": 15, `subject matches subject`: 9, `age > duration("30d")`: 7} {
+	for src, want := range map[string]int{
+		"größe":                           1,
+		"subject == \"ü\" and bodyy == 1": 20,
+		"size >\n 1 and\nx":               15,
+		`subject matches subject`:         9,
+		`age > duration("30d")`:           7,
+	} {
 		_, err := Compile([]Rule{{Name: "r", To: []string{"a@x.example"}, Match: Match{When: src}}})
 		var errs Errors
 		if !errors.As(err, &errs) || errs[0].Char != want {
@@ -61,7 +67,8 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown := regexp.MustCompile(`(?m)^    (match: \{.*\})$`).FindAllSubmatch(src, -1)
-	if list := "`split`, `" + strings.Join(builtins, "`, `") + "`"; !strings.Contains(strings.Join(strings.Fields(string(src)), " "), list) {
+	list := "`split`, `" + strings.Join(builtins, "`, `") + "`"
+	if !strings.Contains(strings.Join(strings.Fields(string(src)), " "), list) {
 		t.Errorf("docs/routes.md does not have the list of functions, %s", list)
 	}
 	if len(shown) < 4 {

@@ -16,8 +16,12 @@ import (
 // FuzzDecide: rules of any words either compile or tell what is wrong, and every message gets one
 // fate that Explain agrees with.
 func FuzzDecide(f *testing.F) {
-	const mail = "From: =?utf-8?Q?J=C3=B6rg?= <a@bücher.example>\nTo: b@y.example\nSubject: Hearing\nList-Id: A <a.lists.example>\n\nx"
-	for _, p := range []string{"*@court.example", "/a|b/", "hearing", "//", "?*", "a@xn--", "\xff", "*.lists.example", "/(?i:x{1000}){1000}/", "", "ß"} {
+	const mail = "From: =?utf-8?Q?J=C3=B6rg?= <a@bücher.example>\nTo: b@y.example\n" +
+		"Subject: Hearing\nList-Id: A <a.lists.example>\n\nx"
+	for _, p := range []string{
+		"*@court.example", "/a|b/", "hearing", "//", "?*", "a@xn--", "\xff",
+		"*.lists.example", "/(?i:x{1000}){1000}/", "", "ß",
+	} {
 		f.Add("court+1", p, "intake@firm.example", "X-A", mail, uint(0))
 	}
 	f.Add("a\nb", "*", "a@x.example>\r\nDATA", "X A:", "\x00\xff", uint(1<<7-1))
@@ -134,7 +138,10 @@ func checkDecision(t *testing.T, table *Table, m Mail) {
 
 // FuzzSize: a size that is read prints as one that reads the same.
 func FuzzSize(f *testing.F) {
-	for _, s := range []string{"1", "50MiB", "500 kb", "1gb", "", "0", "-1", "9223372036854775807KB", "10 Mi B", "١", "+5", "0x10", "1_000"} {
+	for _, s := range []string{
+		"1", "50MiB", "500 kb", "1gb", "", "0", "-1", "9223372036854775807KB", "10 Mi B", "١",
+		"+5", "0x10", "1_000",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -143,7 +150,8 @@ func FuzzSize(f *testing.F) {
 			return
 		}
 		if err := again.UnmarshalText([]byte(s.String())); err != nil || s <= 0 || again != s {
-			t.Errorf("%q is %d, and prints as %q, which is %d (%v); want a size above 0 that stays the same", text, s, s, again, err)
+			t.Errorf("%q is %d, and prints as %q, which is %d (%v); want a size above 0 that stays the same",
+				text, s, s, again, err)
 		}
 	})
 }

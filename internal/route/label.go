@@ -48,5 +48,6 @@ func (t *Table) UsesLabels() bool {
 }
 
 func (m Match) usesLabels() bool {
-	return m.Label != nil || strings.Contains(m.When, "labels") || slices.ContainsFunc(m.Any, Match.usesLabels) || m.Not != nil && m.Not.usesLabels()
+	return m.Label != nil || strings.Contains(m.When, "labels") ||
+		slices.ContainsFunc(m.Any, Match.usesLabels) || m.Not != nil && m.Not.usesLabels()
 }

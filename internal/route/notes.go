@@ -50,17 +50,22 @@ func (t *Table) InboxNotes(general After, inbox string, labels ...string) []stri
 	})
 	var out []string
 	if len(forwards) > 0 {
-		out = append(out, fmt.Sprintf("route %s forwards to this inbox's own address (own_address: forward): if that leads back here, "+
-			"each message arrives a second time and is skipped (loop); set own_address: skip to leave the address out", strings.Join(forwards, ", ")))
+		out = append(out, fmt.Sprintf("route %s forwards to this inbox's own address (own_address: forward): "+
+			"if that leads back here, each message arrives a second time and is skipped (loop); "+
+			"set own_address: skip to leave the address out", strings.Join(forwards, ", ")))
 	}
 	if len(nobody) > 0 {
-		out = append(out, fmt.Sprintf("route %s forwards only to this inbox's own address, which has the message already, so it skips each message (loop): "+
-			"add a recipient, or `match: {not: {inbox: %s}}`, or own_address: forward if this address is another mailbox at the relay",
+		out = append(out, fmt.Sprintf("route %s forwards only to this inbox's own address, "+
+			"which has the message already, so it skips each message (loop): "+
+			"add a recipient, or `match: {not: {inbox: %s}}`, "+
+			"or own_address: forward if this address is another mailbox at the relay",
 			strings.Join(nobody, ", "), inbox))
 	}
 	if len(others) > 0 {
-		out = append(out, fmt.Sprintf("route %s also names this inbox's own address, whose only copy is the one here, so the message is not deleted (section after): "+
-			"move it, or set own_address: forward if this address is another mailbox at the relay", strings.Join(others, ", ")))
+		out = append(out, fmt.Sprintf("route %s also names this inbox's own address, "+
+			"whose only copy is the one here, so the message is not deleted (section after): "+
+			"move it, or set own_address: forward if this address is another mailbox at the relay",
+			strings.Join(others, ", ")))
 	}
 	return out
 }

@@ -10,8 +10,10 @@ import (
 // TestOwnAddress: who is left out, and what is said of it. See also testdata/routes/own.yaml.
 func TestOwnAddress(t *testing.T) {
 	const own, ann = "Office@firm.example", "ann@firm.example"
-	const left = own + " is left out: it is the inbox's own address, which has the message already (if this address is another mailbox at the relay, set own_address: forward)"
-	const loop = `loop: the only recipient of route "a" is the inbox's own address, ` + own + "; if that is another mailbox at the relay, set own_address: forward"
+	const left = own + " is left out: it is the inbox's own address, which has the message already " +
+		"(if this address is another mailbox at the relay, set own_address: forward)"
+	const loop = `loop: the only recipient of route "a" is the inbox's own address, ` + own +
+		"; if that is another mailbox at the relay, set own_address: forward"
 	a := Rule{Name: "a", To: []string{own}}
 	b := Rule{Name: "b", To: []string{ann}}
 	with := func(r Rule, w OwnAddress, goOn bool) Rule {
@@ -81,11 +83,13 @@ func TestOwnAddress(t *testing.T) {
 			if d.Loop != strings.HasPrefix(tt.reason, ByOwnAddress) {
 				t.Errorf("loops: %t with the reason %q, want what the reason says", d.Loop, tt.reason)
 			}
-			if (d.LeftOut != "") != (d.Loop || strings.Contains(tt.reason, "left out")) || d.LeftOut == "" && d.Note() != "" {
+			leaves := d.Loop || strings.Contains(tt.reason, "left out")
+			if (d.LeftOut != "") != leaves || d.LeftOut == "" && d.Note() != "" {
 				t.Errorf("left out is %q, with the note %q; want what the reason says", d.LeftOut, d.Note())
 			}
 			first := table.Explain(t.Context(), m)[0]
-			if skips := tt.rules[0].OwnAddress != ForwardOwnAddress; (first.LeftOut == own) != skips || first.Outcome != Matched {
+			skips := tt.rules[0].OwnAddress != ForwardOwnAddress
+			if (first.LeftOut == own) != skips || first.Outcome != Matched {
 				t.Errorf("the first rule is explained as %+v, want it to match, and left out: %v", first, skips)
 			}
 		})
@@ -98,7 +102,11 @@ func TestOwnAddress(t *testing.T) {
 // TestOwnAddressAmongContacts: that the inbox has the message already is no reason to pass over
 // somebody else who is named, or may be.
 func TestOwnAddressAmongContacts(t *testing.T) {
-	directory := NewDirectory([]Contact{{Name: "Front Office", Email: "office@firm.example"}, {Name: "Ann Miller", Email: "ann@firm.example"}, {Name: "Mute"}})
+	directory := NewDirectory([]Contact{
+		{Name: "Front Office", Email: "office@firm.example"},
+		{Name: "Ann Miller", Email: "ann@firm.example"},
+		{Name: "Mute"},
+	})
 	people := Rule{Name: "people", ToContacts: &ToContacts{In: []string{"subject", "body"}}}
 	besides, rest := people, Rule{Name: "rest", To: []string{"desk@firm.example"}}
 	besides.To = []string{"office@firm.example"}

@@ -82,7 +82,8 @@ func addressPattern(s string) (*pattern, error) {
 	case s != "" && !strings.ContainsAny(s, "@*"):
 		return nil, fmt.Errorf(`%q matches no address: it has no @; for all of a domain write "*@%s"`, s, s)
 	case strings.HasPrefix(s, "@"):
-		return nil, fmt.Errorf(`%q matches no address: nothing stands before the @; for all of a domain write "*%s"`, s, s)
+		return nil, fmt.Errorf(`%q matches no address: nothing stands before the @; `+
+			`for all of a domain write "*%s"`, s, s)
 	}
 	return glob(s, foldAddress(s))
 }

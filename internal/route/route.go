@@ -113,7 +113,9 @@ type Decision struct {
 	Unsure   bool     // more of the message may lead to another decision
 	Doubts   []string // with Unsure: rules that are undecided, and why; those with a problem are in Problems
 	Err      error    // with Unsure: the message could not be read; another try may succeed
-	Problems []string // captures that cannot be used, contacts without an address or not looked for; may quote the message
+	// Problems are captures that cannot be used, and contacts without an address or not looked for.
+	// They may quote the message.
+	Problems []string
 
 	Unreached bool // a rule in Problems names a recipient that has no address
 }
@@ -192,7 +194,8 @@ func (d *Decision) take(r result, byProgram string, seen map[string]bool) (why s
 	}
 	if len(r.to) == 0 {
 		d.Loop = true
-		return fmt.Sprintf("%s route %q is the inbox's own address, %s; if that is another mailbox at the relay, set own_address: forward",
+		return fmt.Sprintf("%s route %q is the inbox's own address, %s; "+
+			"if that is another mailbox at the relay, set own_address: forward",
 			ByOwnAddress, r.Name, r.leftOut)
 	}
 	return ""

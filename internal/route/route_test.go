@@ -74,8 +74,9 @@ func TestFiles(t *testing.T) {
 				m.Inbox, m.Folder = cmp.Or(c.Inbox, m.Inbox), cmp.Or(c.Folder, m.Folder)
 				checkSure(t, table, m)
 				d := table.Decide(t.Context(), m)
-				got := fmt.Sprintf("route %q to %v, left out %q, skip %v priority %s", d.Route, d.To, d.LeftOut, d.Skip, d.Priority)
-				want := fmt.Sprintf("route %q to %v, left out %q, skip %v priority %s", c.Route, c.To, c.LeftOut, c.Skip, c.Priority)
+				const form = "route %q to %v, left out %q, skip %v priority %s"
+				got := fmt.Sprintf(form, d.Route, d.To, d.LeftOut, d.Skip, d.Priority)
+				want := fmt.Sprintf(form, c.Route, c.To, c.LeftOut, c.Skip, c.Priority)
 				if got != want {
 					t.Errorf("decided\n  %s\nwant\n  %s\nbecause\n%s", got, want, explain(table, m))
 				}
@@ -125,13 +126,33 @@ func TestMatch(t *testing.T) {
 			"From: a@xn--mnchen-3ya.example", true,
 		},
 		{"from, sharp s is not ss", Match{From: []string{"*@strasse.example"}}, "From: a@straße.example", false},
-		{"from, sharp s is not ss, xn--", Match{From: []string{"*@strasse.example"}}, "From: a@xn--strae-oqa.example", false},
-		{"from, sharp s is not ss, regexp", Match{From: []string{`/@strasse\.example$/`}}, "From: a@straße.example", false},
+		{
+			"from, sharp s is not ss, xn--",
+			Match{From: []string{"*@strasse.example"}},
+			"From: a@xn--strae-oqa.example", false,
+		},
+		{
+			"from, sharp s is not ss, regexp",
+			Match{From: []string{`/@strasse\.example$/`}},
+			"From: a@straße.example", false,
+		},
 		{"from, subdomain, no @", Match{From: []string{"*.court.example"}}, "From: clerk@x.court.example", true},
-		{"from, domain before the @, no @", Match{From: []string{"*.court.example"}}, "From: x.court.example@evil.example", false},
+		{
+			"from, domain before the @, no @",
+			Match{From: []string{"*.court.example"}},
+			"From: x.court.example@evil.example", false,
+		},
 		{"from, before the @", Match{From: []string{"*-noreply@*"}}, "From: court-noreply@x.example", true},
-		{"from, sharp s is not ss, no @", Match{From: []string{"*.straße.example"}}, "From: a@b.strasse.example", false},
-		{"from, sharp s in the domain, no @", Match{From: []string{"*.straße.example"}}, "From: a@b.xn--strae-oqa.example", true},
+		{
+			"from, sharp s is not ss, no @",
+			Match{From: []string{"*.straße.example"}},
+			"From: a@b.strasse.example", false,
+		},
+		{
+			"from, sharp s in the domain, no @",
+			Match{From: []string{"*.straße.example"}},
+			"From: a@b.xn--strae-oqa.example", true,
+		},
 		{"from, sharp s, xn--", Match{From: []string{"*@straße.example"}}, "From: a@XN--STRAE-OQA.example", true},
 		{"from, dotless i is not i", Match{From: []string{"*@isparta.example"}}, "From: a@ısparta.example", false},
 		{"from, dotted I is not i", Match{From: []string{"*@isparta.example"}}, "From: a@İsparta.example", false},
@@ -256,17 +277,22 @@ func TestDecideDomains(t *testing.T) {
 }
 
 func TestDecideNames(t *testing.T) {
+	to := []string{"a@x.example"}
 	var rules []Rule
 	for i := range 10 {
-		rules = append(rules, Rule{Name: fmt.Sprint(i, strings.Repeat("é", 60)), To: []string{"a@x.example"}, Continue: true})
+		rules = append(rules, Rule{Name: fmt.Sprint(i, strings.Repeat("é", 60)), To: to, Continue: true})
 	}
-	if got, want := compile(t, rules...).Decide(t.Context(), Mail{}).Route, rules[0].Name+"+"+rules[1].Name+"+…"; got != want {
-		t.Errorf("ten names of 121 octets are joined to %q, want as many whole ones as 255 octets hold, and a mark: %q", got, want)
+	joined := rules[0].Name + "+" + rules[1].Name + "+…"
+	if got := compile(t, rules...).Decide(t.Context(), Mail{}).Route; got != joined {
+		t.Errorf("ten names of 121 octets are joined to %q, "+
+			"want as many whole ones as 255 octets hold, and a mark: %q", got, joined)
 	}
-	if got := compile(t, Rule{Name: strings.Repeat("𝄞", 64), To: []string{"a@x.example"}}).Decide(t.Context(), Mail{}).Route; got != "…" {
+	long := Rule{Name: strings.Repeat("𝄞", 64), To: to}
+	if got := compile(t, long).Decide(t.Context(), Mail{}).Route; got != "…" {
 		t.Errorf("a name of 256 octets is shown as %q, want the mark alone", got)
 	}
-	if got, want := compile(t).Decide(t.Context(), Mail{}), (Decision{Priority: Normal, Reason: "no route matches"}); !reflect.DeepEqual(got, want) {
+	want := Decision{Priority: Normal, Reason: "no route matches"}
+	if got := compile(t).Decide(t.Context(), Mail{}); !reflect.DeepEqual(got, want) {
 		t.Errorf("without rules decided %+v, want %+v", got, want)
 	}
 	skip := compile(t, Rule{Name: "s", Skip: true}).Decide(t.Context(), Mail{})
@@ -332,7 +358,8 @@ func TestUnreached(t *testing.T) {
 }
 
 func TestReturns(t *testing.T) {
-	self, alone := []string{"Office@Firm.example", "ann@firm.example"}, []string{"OFFICE@firm.example", "office@FIRM.example"}
+	self := []string{"Office@Firm.example", "ann@firm.example"}
+	alone := []string{"OFFICE@firm.example", "office@FIRM.example"}
 	rent := Match{Subject: []string{"rent"}}
 	table := compile(t,
 		Rule{Name: "others", Match: Match{Inbox: []string{"sales@*"}}, To: alone},

@@ -42,5 +42,9 @@ func (t *Table) Style(ctx context.Context, route string, m Mail, general Style) 
 		said.Fallback = cmp.Or(said.Fallback, r.Fallback)
 		said.Resent = cmp.Or(said.Resent, r.Resent)
 	}
-	return Style{cmp.Or(said.Mode, general.Mode), cmp.Or(said.Fallback, general.Fallback), *cmp.Or(said.Resent, &general.Resent)}
+	return Style{
+		Mode:     cmp.Or(said.Mode, general.Mode),
+		Fallback: cmp.Or(said.Fallback, general.Fallback),
+		Resent:   *cmp.Or(said.Resent, &general.Resent),
+	}
 }

@@ -54,14 +54,16 @@ func TestWhatWasCutOff(t *testing.T) {
 	}
 	resent := true
 	last := &rules[7]
-	last.Match.Subject, last.Mode, last.Fallback, last.Resent = []string{`/file (?P<file>\d+)/`}, Attach, FallbackAttach, &resent
+	last.Match.Subject = []string{`/file (?P<file>\d+)/`}
+	last.Mode, last.Fallback, last.Resent = Attach, FallbackAttach, &resent
 	rules[6].Match.Subject, rules[6].Mode = []string{`/other (?P<file>\d+)/`}, Rewrite // which does not match
 	table, m := compile(t, rules...), mailOf(t, "Subject: file 7\n\n")
 	d := table.Decide(t.Context(), m)
 	if strings.Contains(d.Route, "h") || len(d.Matched) != 7 {
 		t.Fatalf("decided %+v, want seven routes to match, and the last name to be cut off", d)
 	}
-	if got, want := table.Style(t.Context(), d.Route, m, Style{Mode: Redirect}), (Style{Attach, FallbackAttach, true}); got != want {
+	want := Style{Attach, FallbackAttach, true}
+	if got := table.Style(t.Context(), d.Route, m, Style{Mode: Redirect}); got != want {
 		t.Errorf("Style(%q) = %+v, want %+v as the last route says", d.Route, got, want)
 	}
 	if got := table.Captured(t.Context(), d.Route, m)["file"]; got != "7" {

@@ -27,7 +27,8 @@ func (c *compiler) timeZone(m Match, s scope) *time.Location {
 	}
 	zone, err := time.LoadLocation(m.TimeZone)
 	if err != nil || zone == time.Local {
-		c.failIn(s, "time_zone", "%q is not a time zone; write one such as Europe/Berlin, Asia/Tokyo or UTC", m.TimeZone)
+		c.failIn(s, "time_zone",
+			"%q is not a time zone; write one such as Europe/Berlin, Asia/Tokyo or UTC", m.TimeZone)
 		return time.UTC
 	}
 	return zone
@@ -159,7 +160,8 @@ func clock(s string) (span, error) {
 	end, ok2 := minutes(to)
 	switch {
 	case !ok || !ok2:
-		return span{}, fmt.Errorf("%q is not a span of hours; write it like 08:00-18:00, or over midnight 18:00-08:00", s)
+		return span{}, fmt.Errorf("%q is not a span of hours; "+
+			"write it like 08:00-18:00, or over midnight 18:00-08:00", s)
 	case first == end:
 		return span{}, fmt.Errorf("%q begins when it ends; remove it for all of the day", s)
 	}

@@ -49,15 +49,18 @@ func TestHolds(t *testing.T) {
 
 // TestHoldsWhatWasCutOff decides by names that do not fit into a task's route.
 func TestHoldsWhatWasCutOff(t *testing.T) {
+	to := []string{"a@x.example"}
 	var rules []Rule
 	for _, c := range "abcdefgh" {
-		rules = append(rules, Rule{Name: strings.Repeat(string(c), 64), To: []string{"a@x.example"}, Continue: true, Uncertain: Retry})
+		name := strings.Repeat(string(c), 64)
+		rules = append(rules, Rule{Name: name, To: to, Continue: true, Uncertain: Retry})
 	}
 	rules[7].Uncertain = Hold
 	table := compile(t, rules...)
 	d := table.Decide(t.Context(), Mail{})
 	if strings.Contains(d.Route, "h") || !table.Holds(d.Route, false) {
-		t.Errorf("the route is %q, and Holds says %v; want the last name cut off, and held all the same", d.Route, table.Holds(d.Route, false))
+		t.Errorf("the route is %q, and Holds says %v; want the last name cut off, and held all the same",
+			d.Route, table.Holds(d.Route, false))
 	}
 }
 
@@ -68,8 +71,11 @@ func TestJoinedFits(t *testing.T) {
 		name := strings.Repeat("x", n)
 		names := strings.Split(strings.Repeat(name+separator, 300)+name, separator)
 		got, marked := strings.CutSuffix(joined(names), ellipsis)
-		if !marked || len(got+ellipsis) > 255 || strings.ReplaceAll(got, name+separator, "") != "" || len(got+ellipsis+name+separator) <= 255 {
-			t.Errorf("301 names of %d octets are joined to %q, %d octets; want as many whole ones as fit into 255, and the mark", n, got+ellipsis, len(got+ellipsis))
+		shown := got + ellipsis
+		if !marked || len(shown) > 255 || strings.ReplaceAll(got, name+separator, "") != "" ||
+			len(shown+name+separator) <= 255 {
+			t.Errorf("301 names of %d octets are joined to %q, %d octets; "+
+				"want as many whole ones as fit into 255, and the mark", n, shown, len(shown))
 		}
 	}
 }

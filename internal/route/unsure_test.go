@@ -26,7 +26,8 @@ func checkSure(t *testing.T, table *Table, m Mail) {
 		if got.Unsure {
 			continue
 		}
-		if got.Route != want.Route || got.Skip != want.Skip || got.Priority != want.Priority || !slices.Equal(got.To, want.To) {
+		if got.Route != want.Route || got.Skip != want.Skip ||
+			got.Priority != want.Priority || !slices.Equal(got.To, want.To) {
 			t.Errorf("with %s of the message it is decided, and not unsure: %+v; with all of it %+v", what, got, want)
 		}
 	}
@@ -36,6 +37,7 @@ func checkSure(t *testing.T, table *Table, m Mail) {
 func TestUnsure(t *testing.T) {
 	to := []string{"a@x.example"}
 	rest := Rule{Name: "rest", To: to}
+	word := Rule{Name: "s", Match: Match{Body: []string{"x"}}, To: to}
 	yes := true
 	tests := []struct {
 		name  string
@@ -46,12 +48,12 @@ func TestUnsure(t *testing.T) {
 		{"folder", []Rule{{Name: "r", Match: Match{Folder: []string{"INBOX"}}, To: to}, rest}, "nothing"},
 		{
 			"folder, and behind it what is not reached",
-			[]Rule{{Name: "r", Match: Match{Folder: []string{"INBOX"}}, To: to}, {Name: "s", Match: Match{Body: []string{"x"}}, To: to}},
+			[]Rule{{Name: "r", Match: Match{Folder: []string{"INBOX"}}, To: to}, word},
 			"nothing",
 		},
 		{
 			"folder, and it goes on",
-			[]Rule{{Name: "r", Match: Match{Folder: []string{"INBOX"}}, To: to, Continue: true}, {Name: "s", Match: Match{Body: []string{"x"}}, To: to}},
+			[]Rule{{Name: "r", Match: Match{Folder: []string{"INBOX"}}, To: to, Continue: true}, word},
 			"all",
 		},
 		{
@@ -78,7 +80,9 @@ func TestUnsure(t *testing.T) {
 		{"not a word", []Rule{{Name: "r", Match: Match{Not: &Match{Body: []string{"x"}}}, To: to}, rest}, "all"},
 		{
 			"this subject or a word",
-			[]Rule{{Name: "r", Match: Match{Any: []Match{{Subject: []string{"hello"}}, {Body: []string{"x"}}}}, To: to}, rest},
+			[]Rule{{Name: "r", To: to, Match: Match{Any: []Match{
+				{Subject: []string{"hello"}}, {Body: []string{"x"}},
+			}}}, rest},
 			"header",
 		},
 		{
@@ -106,7 +110,8 @@ func TestUnsure(t *testing.T) {
 			for _, what := range []string{"nothing", "header", "all"} {
 				enough = enough || what == tt.needs
 				if d := table.Decide(t.Context(), parts(m)[what]); d.Unsure == enough {
-					t.Errorf("with %s of the message unsure is %v, want %s to be the least that is enough", what, d.Unsure, tt.needs)
+					t.Errorf("with %s of the message unsure is %v, want %s to be the least that is enough",
+						what, d.Unsure, tt.needs)
 				}
 			}
 			checkSure(t, table, m)
@@ -120,20 +125,36 @@ func TestUndecidedReason(t *testing.T) {
 	to := []string{"a@x.example"}
 	other := Rule{Name: "other", Match: Match{Subject: []string{"other"}}, To: to}
 	word := Rule{Name: "word", Match: Match{Body: []string{"invoice"}}, To: to}
-	group := Rule{Name: "group", Match: Match{Any: []Match{{Subject: []string{"other"}}, {Not: &Match{Body: []string{"invoice"}}}}}, To: to}
+	group := Rule{Name: "group", To: to, Match: Match{Any: []Match{
+		{Subject: []string{"other"}}, {Not: &Match{Body: []string{"invoice"}}},
+	}}}
 	people := Rule{Name: "people", ToContacts: &ToContacts{In: []string{"body"}}}
-	long := Rule{Name: "long", Match: Match{When: `float(subject) > 1 and subject != "` + strings.Repeat("long", 200) + `"`}, To: to}
+	long := Rule{Name: "long", To: to, Match: Match{
+		When: `float(subject) > 1 and subject != "` + strings.Repeat("long", 200) + `"`,
+	}}
 	const why = "it has parts, but no valid boundary between them"
 	for name, tt := range map[string]struct {
 		rules []Rule
 		want  string
 	}{
-		"a word":                   {[]Rule{other, word, group}, `no route matches; route "word": body is undecided: ` + why},
-		"in a group":               {[]Rule{group}, `no route matches; route "group": any[1].not.body is undecided: ` + why},
-		"contacts":                 {[]Rule{other, people}, `no route matches; route "people": to_contacts is undecided: ` + why},
-		"not the word":             {[]Rule{other}, `no route matches`},
-		"another matches":          {[]Rule{word, {Name: "all", To: to}}, `matches route all`},
-		"an expression that fails": {[]Rule{long}, `no route matches; route "long": when is undecided: the expression fails: `},
+		"a word": {
+			[]Rule{other, word, group},
+			`no route matches; route "word": body is undecided: ` + why,
+		},
+		"in a group": {
+			[]Rule{group},
+			`no route matches; route "group": any[1].not.body is undecided: ` + why,
+		},
+		"contacts": {
+			[]Rule{other, people},
+			`no route matches; route "people": to_contacts is undecided: ` + why,
+		},
+		"not the word":    {[]Rule{other}, `no route matches`},
+		"another matches": {[]Rule{word, {Name: "all", To: to}}, `matches route all`},
+		"an expression that fails": {
+			[]Rule{long},
+			`no route matches; route "long": when is undecided: the expression fails: `,
+		},
 	} {
 		table := compile(t, tt.rules...).With(NewDirectory(staff))
 		got := table.Decide(t.Context(), mailOf(t, "Subject: x\nContent-Type: multipart/mixed\n\nthe invoice")).Reason
@@ -158,7 +179,8 @@ func TestNoTimeForTheContent(t *testing.T) {
 	if d := table.Decide(t.Context(), m); d.Route != "subject" || !d.Unsure {
 		t.Errorf("decided %+v, want it by the subject, and unsure", d)
 	}
-	if got, want := explain(table, m), "body: no match: body is undecided: there was no time to read all of it"; !strings.Contains(got, want) {
+	const want = "body: no match: body is undecided: there was no time to read all of it"
+	if got := explain(table, m); !strings.Contains(got, want) {
 		t.Errorf("explained as %s\nwant %s", got, want)
 	}
 }
