@@ -59,13 +59,16 @@ const maxInstance = 50
 // Seal makes a set for a message. Fields are its whole header, in order, and body is what follows
 // the empty line, with CRLF line ends. At is the time of sealing, for which signatures are
 // verified. It fails when the body cannot be read, or when signing fails.
-func (s *Sealer) Seal(ctx context.Context, dns Resolver, fields []message.Field, body io.Reader, at time.Time) (Set, error) {
+func (s *Sealer) Seal(
+	ctx context.Context, dns Resolver, fields []message.Field, body io.Reader, at time.Time,
+) (Set, error) {
 	before := chainOf(fields)
 	switch {
 	case before.ended():
 		return Set{Says: "not ARC-sealed: its chain has failed before"}, nil
 	case before.highest >= maxInstance:
-		return Set{Says: fmt.Sprintf("not ARC-sealed: its chain has %d sets, and more are not allowed", maxInstance)}, nil
+		says := fmt.Sprintf("not ARC-sealed: its chain has %d sets, and more are not allowed", maxInstance)
+		return Set{Says: says}, nil
 	}
 	hashes, err := hashBody(ctx, body)
 	switch {
@@ -96,7 +99,8 @@ func (s *Sealer) Seal(ctx context.Context, dns Resolver, fields []message.Field,
 func (s *Sealer) set(before chain, status status, results []string, v *verifier, at time.Time) (string, error) {
 	i := before.highest + 1
 	results = append([]string{"arc=" + string(status)}, results...)
-	found := fmt.Sprintf("ARC-Authentication-Results: i=%d; %s;\r\n %s\r\n", i, s.key.Domain, strings.Join(results, ";\r\n "))
+	found := fmt.Sprintf("ARC-Authentication-Results: i=%d; %s;\r\n %s\r\n",
+		i, s.key.Domain, strings.Join(results, ";\r\n "))
 	tags := fmt.Sprintf("i=%d; a=rsa-sha256; d=%s; s=%s; t=%d;\r\n", i, s.key.Domain, s.key.Selector, at.Unix())
 
 	names := v.header.toSign()

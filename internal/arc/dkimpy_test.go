@@ -20,7 +20,8 @@ func TestSealedElsewhere(t *testing.T) {
 	var names, messages []string
 	for name, body := range bodies {
 		head, _, _ := strings.Cut(plain, "\r\n\r\n")
-		raw := "Authentication-Results: mx.firm.example;\r\n spf=pass smtp.mailfrom=alice@client.example;\r\n dmarc=pass (p=REJECT) header.from=client.example\r\n" +
+		raw := "Authentication-Results: mx.firm.example;\r\n spf=pass smtp.mailfrom=alice@client.example;\r\n" +
+			" dmarc=pass (p=REJECT) header.from=client.example\r\n" +
 			signedBy(t, z, "client.example", head+"\r\n\r\n"+body, nil)
 		for range 2 {
 			raw = forwarded(t, one, z, raw)
@@ -51,7 +52,8 @@ func TestBrokenElsewhere(t *testing.T) {
 	}
 	for i, got := range testserver.VerifyARC(t, z, messages...) {
 		if got.CV == "pass" || !got.Seal {
-			t.Errorf("%s: dkimpy says %+v, want a chain that has failed, below a valid set\n%s", names[i], got, messages[i])
+			t.Errorf("%s: dkimpy says %+v, want a chain that has failed, below a valid set\n%s",
+				names[i], got, messages[i])
 		}
 	}
 }
@@ -72,7 +74,8 @@ func TestSealedByOthers(t *testing.T) {
 			if !strings.HasSuffix(set.Says, "cv=pass") {
 				t.Errorf("hop %d of %s: Seal says %q, want the chain valid\n%s", hop, names[i], set.Says, raw)
 			}
-			if changed := seal(t, s, z, strings.Replace(raw, "From: Alice", "From: Malice", 1)); !strings.Contains(changed.Says, "cv=fail") {
+			changed := seal(t, s, z, strings.Replace(raw, "From: Alice", "From: Malice", 1))
+			if !strings.Contains(changed.Says, "cv=fail") {
 				t.Errorf("hop %d of %s: Seal says %q of a forged message, want cv=fail", hop, names[i], changed.Says)
 			}
 			messages[i] = set.Fields + raw

@@ -151,7 +151,9 @@ const plain = "Received: from mx.client.example by mx.firm.example; Fri, 20 Nov 
 // signedBy is the message with a DKIM signature of the year 2000, with the selector s.
 func signedBy(t *testing.T, z zone, domain, raw string, change func(*msgauth.SignOptions)) string {
 	t.Helper()
-	o := &msgauth.SignOptions{Domain: domain, Selector: "s", Signer: rsaKey(), HeaderKeys: []string{"From", "Subject", "To"}}
+	o := &msgauth.SignOptions{
+		Domain: domain, Selector: "s", Signer: rsaKey(), HeaderKeys: []string{"From", "Subject", "To"},
+	}
 	if change != nil {
 		change(o)
 	}

@@ -169,7 +169,8 @@ func parseRSA(der []byte) (*rsa.PublicKey, *fault) {
 	case key == nil:
 		return nil, permanent("its key cannot be read")
 	case key.N.BitLen() < minKeyBits || key.N.BitLen() > maxKeyBits:
-		return nil, permanent("its key has %d bits, and only keys of %d to %d are used", key.N.BitLen(), minKeyBits, maxKeyBits)
+		return nil, permanent("its key has %d bits, and only keys of %d to %d are used",
+			key.N.BitLen(), minKeyBits, maxKeyBits)
 	}
 	return key, nil
 }
@@ -219,7 +220,8 @@ func Published(ctx context.Context, dns Resolver, key *dkim.Key) error {
 	case !own.key.(*rsa.PublicKey).Equal(found.key):
 		return fmt.Errorf("the TXT record %s has another key; it has to be: %s", name, record)
 	case found.testing:
-		return fmt.Errorf("the TXT record %s is marked as a test (t=y), so that signatures do not count; it has to be: %s", name, record)
+		return fmt.Errorf("the TXT record %s is marked as a test (t=y), so that signatures do not count; "+
+			"it has to be: %s", name, record)
 	}
 	return nil
 }

@@ -71,7 +71,8 @@ func trusted(fields []message.Field, trust []string) (out []string, others strin
 func cut(server string) string { return server[:min(len(server), 60)] }
 
 // aResult is a result of RFC 8601 2.2 without comments: dkim=pass header.d=client.example.
-var aResult = regexp.MustCompile(`(?i)^[a-z][a-z0-9-]*(?:/[0-9]+)?=[a-z]+(?: [a-z][a-z0-9.-]*=(?:"[!#-\[\]-~ ]*"|[!#-'*-:<-~]+))*$`)
+var aResult = regexp.MustCompile(`(?i)^[a-z][a-z0-9-]*(?:/[0-9]+)?=[a-z]+` +
+	`(?: [a-z][a-z0-9.-]*=(?:"[!#-\[\]-~ ]*"|[!#-'*-:<-~]+))*$`)
 
 // maxResult is the longest result that is taken, in octets: it stands on one line.
 const maxResult = 900

@@ -41,7 +41,8 @@ func suite(t *testing.T, file string) []suiteCase {
 	t.Helper()
 	folder := os.Getenv("ARC_TEST_SUITE")
 	if folder == "" {
-		t.Skip("ARC_TEST_SUITE is not set: it names the folder of a clone of ValiMail's ARC test suite, github.com/ValiMail/arc_test_suite")
+		t.Skip("ARC_TEST_SUITE is not set: it names the folder of a clone of " +
+			"ValiMail's ARC test suite, github.com/ValiMail/arc_test_suite")
 	}
 	f, err := os.Open(filepath.Join(folder, "tests", file))
 	if err != nil {
@@ -61,7 +62,10 @@ func suite(t *testing.T, file string) []suiteCase {
 			t.Fatal(err)
 		}
 		for of := range slices.Chunk(scenario.Tests.Content, 2) {
-			c := suiteCase{name: of[0].Value, records: scenario.Records, key: scenario.PrivateKey, domain: scenario.Domain, sel: scenario.Sel}
+			c := suiteCase{
+				name: of[0].Value, records: scenario.Records,
+				key: scenario.PrivateKey, domain: scenario.Domain, sel: scenario.Sel,
+			}
 			if err := of[1].Decode(&c); err != nil {
 				t.Fatal(err)
 			}
@@ -71,14 +75,18 @@ func suite(t *testing.T, file string) []suiteCase {
 	}
 }
 
+// noWord is what the suite lacks, up to the step of RFC 8617 5.2.
+const noWord = "it has no word for a chain whose seal says fail; this chain fails (RFC 8617 5.2, "
+
 // wrongInSuite are the cases for which the suite does not want what the RFCs say: that the chain
 // fails.
 var wrongInSuite = map[string]string{
-	"cv_fail_i1_as_cv_fail": "it has no word for a chain whose seal says fail; this chain fails (RFC 8617 5.2, step 2)",
-	"cv_fail_i2_as2_fail":   "it has no word for a chain whose seal says fail; this chain fails (RFC 8617 5.2, step 2)",
-	"cv_fail_i2_as1_fail":   "it has no word for a chain whose seal says fail; this chain fails (RFC 8617 5.2, step 3C)",
-	"ams_fields_c_na":       "it takes relaxed/relaxed for a missing c=; the default is simple/simple (RFC 6376 3.5, RFC 8617 4.1.2)",
-	"ams_fields_h_empty":    "it takes an empty h=; a signature has to cover From (RFC 6376 5.4 and 6.1.1)",
+	"cv_fail_i1_as_cv_fail": noWord + "step 2)",
+	"cv_fail_i2_as2_fail":   noWord + "step 2)",
+	"cv_fail_i2_as1_fail":   noWord + "step 3C)",
+	"ams_fields_c_na": "it takes relaxed/relaxed for a missing c=; " +
+		"the default is simple/simple (RFC 6376 3.5, RFC 8617 4.1.2)",
+	"ams_fields_h_empty": "it takes an empty h=; a signature has to cover From (RFC 6376 5.4 and 6.1.1)",
 }
 
 // TestSuiteVerify: our verification says of each chain what the suite says, and so does our seal.
@@ -159,7 +167,9 @@ func (c suiteCase) sealer(t *testing.T) *Sealer {
 func (c suiteCase) set() string {
 	var b strings.Builder
 	unfold := strings.NewReplacer(";\n", ";\r\n ", "\n", "")
-	for _, f := range [][2]string{{"ARC-Seal", c.AS}, {"ARC-Message-Signature", c.AMS}, {"ARC-Authentication-Results", c.AAR}} {
+	for _, f := range [][2]string{
+		{"ARC-Seal", c.AS}, {"ARC-Message-Signature", c.AMS}, {"ARC-Authentication-Results", c.AAR},
+	} {
 		if value := strings.TrimSpace(f[1]); value != "" {
 			b.WriteString(f[0] + ": " + unfold.Replace(value) + "\r\n")
 		}

@@ -25,10 +25,12 @@ func TestVectors(t *testing.T) {
 		"sealed-by-both":      "ARC-sealed, i=3, cv=pass",
 		"sealed-three-times":  "ARC-sealed, i=4, cv=pass",
 		"white-space-changed": "ARC-sealed, i=3, cv=pass",
-		"body-changed":        "ARC-sealed, i=3, cv=fail: the newest message signature is not valid: the body was changed",
-		"results-changed":     "ARC-sealed, i=3, cv=fail: the seal of set 2 is not valid: its signature does not verify",
-		"set-missing":         "ARC-sealed, i=4, cv=fail: set 2 has 0 fields arc-authentication-results, and not one",
-		"ended":               "not ARC-sealed: its chain has failed before",
+		"body-changed": "ARC-sealed, i=3, cv=fail: " +
+			"the newest message signature is not valid: the body was changed",
+		"results-changed": "ARC-sealed, i=3, cv=fail: " +
+			"the seal of set 2 is not valid: its signature does not verify",
+		"set-missing": "ARC-sealed, i=4, cv=fail: set 2 has 0 fields arc-authentication-results, and not one",
+		"ended":       "not ARC-sealed: its chain has failed before",
 	}
 	files, err := filepath.Glob("testdata/vectors/*.eml")
 	if err != nil || len(files) != len(want) {

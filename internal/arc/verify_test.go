@@ -49,7 +49,9 @@ func TestSignatures(t *testing.T) {
 		return raw
 	}
 	good := recordOf(rsaKey())
-	below := signedBy(t, z, "strict.example", plain, func(o *msgauth.SignOptions) { o.Identifier = "a@x.strict.example" })
+	below := signedBy(t, z, "strict.example", plain, func(o *msgauth.SignOptions) {
+		o.Identifier = "a@x.strict.example"
+	})
 	tests := []struct{ name, raw, want string }{
 		{"valid", of(""), "pass"},
 		{"the body was changed", change("Hello", "Hallo"), "fail"},
@@ -69,7 +71,10 @@ func TestSignatures(t *testing.T) {
 		{"a key for another service", with("service.example", good+"; s=tlsrpt"), "permerror"},
 		{"a key for another hash", with("hash.example", good+"; h=sha1"), "permerror"},
 		{"a key of another version", with("version.example", strings.Replace(good, "DKIM1", "DKIM2", 1)), "permerror"},
-		{"a key of two versions", with("versions.example", strings.Replace(good, "DKIM1", "DKIM1:DKIM2", 1)), "permerror"},
+		{
+			"a key of two versions",
+			with("versions.example", strings.Replace(good, "DKIM1", "DKIM1:DKIM2", 1)), "permerror",
+		},
 		{"another key", with("another.example", keyOf(1024)), "fail"},
 		{"a record that is no key", with("nokey.example", "v=spf1 -all"), "permerror"},
 		{"no key", strings.Replace(of(""), "s=s;", "s=none;", 1), "permerror"},
@@ -96,13 +101,19 @@ func TestTags(t *testing.T) {
 	}
 	z["s1._domainkey.other.example"] = strings.Replace(recordOf(rsaKey()), "k=rsa", "k=", 1)
 	for tags, want := range map[string]string{
-		"d=client.example": "pass", "d= client.example\r\n ": "pass", "d=client. example": "none", "d=other.example": "permerror",
-		"d=client.example; n=a b": "pass", "d=client.example; n=": "pass", "d=client.example; x_1=": "pass", "d=client.example; _=": "none", "d=client.example; 1=": "none",
-		"d=client.example; c=simple": "pass", "d=client.example; c=": "permerror", "d=client.example; c=simple/": "permerror", "d=client.example; c=sim ple": "permerror",
-		"d=client.example; i=@client. example": "pass", "d=client.example; i=": "permerror", "d=client.example; i=client.example": "permerror",
-		"d=client.example; t=1": "pass", "d=client.example; t=": "permerror", "d=client.example; t=1 2": "permerror", "d=client.example; t=-1": "permerror",
+		"d=client.example": "pass", "d= client.example\r\n ": "pass",
+		"d=client. example": "none", "d=other.example": "permerror",
+		"d=client.example; n=a b": "pass", "d=client.example; n=": "pass", "d=client.example; x_1=": "pass",
+		"d=client.example; _=": "none", "d=client.example; 1=": "none",
+		"d=client.example; c=simple": "pass", "d=client.example; c=": "permerror",
+		"d=client.example; c=simple/": "permerror", "d=client.example; c=sim ple": "permerror",
+		"d=client.example; i=@client. example": "pass",
+		"d=client.example; i=":                 "permerror", "d=client.example; i=client.example": "permerror",
+		"d=client.example; t=1": "pass", "d=client.example; t=": "permerror",
+		"d=client.example; t=1 2": "permerror", "d=client.example; t=-1": "permerror",
 	} {
-		field := "DKIM-Signature: v=1; a=rsa-sha256; s=s1; h=From : To; bh=" + encode(hashes.simple) + "; " + tags + "; b="
+		field := "DKIM-Signature: v=1; a=rsa-sha256; s=s1; h=From : To; bh=" + encode(hashes.simple) +
+			"; " + tags + "; b="
 		signature, err := s.key.SignSHA256([]byte(newHeader(fields).picked([]string{"From", "To"}, simple) + field))
 		if err != nil {
 			t.Fatal(err)
@@ -124,6 +135,7 @@ func TestSignaturesAsTheLibrary(t *testing.T) {
 	forms := []msgauth.Canonicalization{msgauth.CanonicalizationSimple, msgauth.CanonicalizationRelaxed}
 	head, _, _ := strings.Cut(plain, "\r\n\r\n")
 	z := zone{}
+	both := []string{"dkim=pass header.d=ed.example header.s=s", "dkim=pass header.d=client.example header.s=s"}
 	for name, body := range bodies {
 		for _, inHeader := range forms {
 			for _, inBody := range forms {
@@ -134,8 +146,9 @@ func TestSignaturesAsTheLibrary(t *testing.T) {
 					o.Signer, o.HeaderCanonicalization, o.BodyCanonicalization = private, inHeader, inBody
 				})
 				z["s._domainkey.ed.example"] = "k=ed25519; p=" + base64.StdEncoding.EncodeToString(public)
-				if got := owned(t, z, raw); !slices.Equal(got, []string{"dkim=pass header.d=ed.example header.s=s", "dkim=pass header.d=client.example header.s=s"}) {
-					t.Errorf("%s, %s/%s: the results are %q, want both signatures valid\n%s", name, inHeader, inBody, got, raw)
+				if got := owned(t, z, raw); !slices.Equal(got, both) {
+					t.Errorf("%s, %s/%s: the results are %q, want both signatures valid\n%s",
+						name, inHeader, inBody, got, raw)
 				}
 			}
 		}
@@ -146,14 +159,26 @@ func TestSignaturesAsTheLibrary(t *testing.T) {
 func TestWhichSignatures(t *testing.T) {
 	z := zone{}
 	raw := signedBy(t, z, "list.example", signedBy(t, z, "client.example", plain, nil), nil)
+	const (
+		ofList   = "dkim=pass header.d=list.example header.s=s"
+		ofClient = "dkim=pass header.d=client.example header.s=s"
+	)
 	for _, tt := range []struct {
 		name, raw string
 		so, want  []string
 	}{
-		{"nothing was said", raw, nil, []string{"dkim=pass header.d=list.example header.s=s", "dkim=pass header.d=client.example header.s=s"}},
-		{"one was said", raw, []string{"dkim=fail header.i=@Client.example header.s=s"}, []string{"dkim=pass header.d=list.example header.s=s"}},
-		{"both were said", raw, []string{"dkim=fail header.d=client.example", `dkim=pass header.i="a@list.example"`}, nil},
-		{"something else was said", raw, []string{"dmarc=fail header.d=client.example", "dkim=fail header.d=list.example"}, []string{"dkim=pass header.d=client.example header.s=s"}},
+		{"nothing was said", raw, nil, []string{ofList, ofClient}},
+		{"one was said", raw, []string{"dkim=fail header.i=@Client.example header.s=s"}, []string{ofList}},
+		{
+			"both were said", raw,
+			[]string{"dkim=fail header.d=client.example", `dkim=pass header.i="a@list.example"`},
+			nil,
+		},
+		{
+			"something else was said", raw,
+			[]string{"dmarc=fail header.d=client.example", "dkim=fail header.d=list.example"},
+			[]string{ofClient},
+		},
 		{"no signature", plain, nil, []string{"dkim=none"}},
 		{"no signature, and the server says so", plain, []string{"dkim=none"}, nil},
 		{"tags that cannot be read", "DKIM-Signature: v=1; v=1\r\n" + plain, nil, nil},
@@ -175,14 +200,17 @@ func TestWhichSignatures(t *testing.T) {
 // keyOf is a record of an RSA key of that many bits, which nobody has the private key of.
 func keyOf(bits uint) string {
 	n := new(big.Int).SetBit(big.NewInt(1), int(bits)-1, 1)
-	return "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(x509.MarshalPKCS1PublicKey(&rsa.PublicKey{N: n, E: 65537}))
+	key := &rsa.PublicKey{N: n, E: 65537}
+	return "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(x509.MarshalPKCS1PublicKey(key))
 }
 
 // TestKeySize: the time of a verification grows with the key, which a stranger chooses.
 func TestKeySize(t *testing.T) {
 	z := zone{}
 	raw := signedBy(t, z, "client.example", plain, nil)
-	for bits, want := range map[uint]string{512: "permerror", 1023: "permerror", 1024: "fail", 8192: "fail", 8193: "permerror", 90_000: "permerror"} {
+	for bits, want := range map[uint]string{
+		512: "permerror", 1023: "permerror", 1024: "fail", 8192: "fail", 8193: "permerror", 90_000: "permerror",
+	} {
 		z["s._domainkey.client.example"] = keyOf(bits)
 		effort.Within(t, len(raw), func() {
 			if got := owned(t, z, raw); len(got) != 1 || !strings.HasPrefix(got[0], "dkim="+want) {
@@ -195,12 +223,14 @@ func TestKeySize(t *testing.T) {
 // TestPublished: what check says of our own key.
 func TestPublished(t *testing.T) {
 	key := loaded(t, "firm.example")
+	const txt = "the TXT record s1._domainkey.firm.example "
 	for record, want := range map[string]string{
 		recordOf(rsaKey()): "", "k=rsa; p=" + strings.TrimPrefix(recordOf(rsaKey()), "v=DKIM1; k=rsa; p="): "",
-		keyOf(1024):                  "the TXT record s1._domainkey.firm.example has another key; it has to be: v=DKIM1; k=rsa; p=MI",
-		recordOf(rsaKey()) + "; t=y": "the TXT record s1._domainkey.firm.example is marked as a test (t=y), so that signatures do not count; it has to be: v=DKIM1",
-		"v=DKIM1; p=":                "the TXT record s1._domainkey.firm.example is not usable (its key was revoked); it has to be: v=DKIM1",
-		"?":                          "the TXT record s1._domainkey.firm.example is not known: the key of firm.example could not be looked up: ",
+		keyOf(1024): txt + "has another key; it has to be: v=DKIM1; k=rsa; p=MI",
+		recordOf(rsaKey()) + "; t=y": txt + "is marked as a test (t=y), so that signatures do not count; " +
+			"it has to be: v=DKIM1",
+		"v=DKIM1; p=": txt + "is not usable (its key was revoked); it has to be: v=DKIM1",
+		"?":           txt + "is not known: the key of firm.example could not be looked up: ",
 	} {
 		err := Published(t.Context(), zone{"s1._domainkey.firm.example": record}, key)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
@@ -213,12 +243,14 @@ func TestPublished(t *testing.T) {
 func TestTheSameEachTime(t *testing.T) {
 	z := zone{}
 	s := sealer(t, z, "firm.example", "mx.firm.example")
-	raw := "Authentication-Results: mx.firm.example; spf=pass smtp.mailfrom=a@client.example\r\n" + border + signedBy(t, z, "client.example", plain, nil)
+	raw := "Authentication-Results: mx.firm.example; spf=pass smtp.mailfrom=a@client.example\r\n" +
+		border + signedBy(t, z, "client.example", plain, nil)
 	first := seal(t, s, z, raw)
 	if again := seal(t, s, z, raw); again != first {
 		t.Errorf("Seal = %+v, and then %+v, want no difference", first, again)
 	}
-	const found = "ARC-Authentication-Results: i=1; firm.example;\r\n arc=none;\r\n spf=pass smtp.mailfrom=a@client.example;\r\n dkim=pass header.d=client.example header.s=s\r\n"
+	const found = "ARC-Authentication-Results: i=1; firm.example;\r\n arc=none;\r\n" +
+		" spf=pass smtp.mailfrom=a@client.example;\r\n dkim=pass header.d=client.example header.s=s\r\n"
 	if !strings.HasSuffix(first.Fields, found) || first.Says != "ARC-sealed, i=1, cv=none" {
 		t.Errorf("Seal = %s %q, want it to end with %s", first.Fields, first.Says, found)
 	}
