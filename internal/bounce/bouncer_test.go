@@ -45,21 +45,25 @@ func TestBouncers(t *testing.T) {
 			}})
 			server := b.start(t, next.Port())
 			signer := on(t, time.Now(), tokenPlace, "a secret")
+			refused := func(action Action, code int, status, reply string) Fate {
+				return Fate{Action: action, Code: code, Status: status, Reply: reply, Remote: b.remote}
+			}
 			for i, tt := range []struct {
 				to   string
 				want Fate
 			}{
-				{"unknown@other.example", Fate{Action: Failed, Code: 550, Status: "5.1.1", Reply: "nobody has that name here", Remote: b.remote}},
-				{"some+tag@other.example", Fate{Action: Failed, Code: 554, Status: "5.7.1", Reply: "this is not wanted here", Remote: b.remote}},
-				{"full@other.example", Fate{Action: Failed, Code: 552, Status: "5.2.2", Reply: "the mailbox is full", Remote: b.remote}},
-				{"busy@other.example", Fate{Action: Delayed, Code: 452, Status: "4.2.2", Reply: "the mailbox is full for now", Remote: b.remote}},
+				{"unknown@other.example", refused(Failed, 550, "5.1.1", "nobody has that name here")},
+				{"some+tag@other.example", refused(Failed, 554, "5.7.1", "this is not wanted here")},
+				{"full@other.example", refused(Failed, 552, "5.2.2", "the mailbox is full")},
+				{"busy@other.example", refused(Delayed, 452, "4.2.2", "the mailbox is full for now")},
 				{"fine@other.example", Fate{Action: Relayed}},
 				{"fine@local.example", Fate{Action: b.local}},
 			} {
 				t.Run(tt.to, func(t *testing.T) {
 					task := int64(i + 1)
 					from := signer.ReversePath(task, tt.to)
-					submit(t, server.Port, "<"+from+"> RET=HDRS ENVID="+signer.Token(task, tt.to), tt.to, "rfc822;"+strings.ReplaceAll(tt.to, "+", "+2B"))
+					orcpt := "rfc822;" + strings.ReplaceAll(tt.to, "+", "+2B")
+					submit(t, server.Port, "<"+from+"> RET=HDRS ENVID="+signer.Token(task, tt.to), tt.to, orcpt)
 					raw := reportTo(t, server, next, from)
 					checkReal(t, signer, task, tt.to, tt.want, read(t, raw))
 					if t.Failed() {
@@ -75,18 +79,22 @@ func TestBouncers(t *testing.T) {
 // makes it.
 func TestBouncerUTF8(t *testing.T) {
 	const to = "jörg@other.example"
-	next := testserver.NextHop(t, testserver.NextHopOptions{Extensions: []string{"SMTPUTF8", "8BITMIME"}, Refuse: func(rcpt string) (int, string) {
-		if rcpt == to {
-			return 550, "5.1.1 nobody has that name here"
-		}
-		return 0, ""
-	}})
+	next := testserver.NextHop(t, testserver.NextHopOptions{
+		Extensions: []string{"SMTPUTF8", "8BITMIME"},
+		Refuse: func(rcpt string) (int, string) {
+			if rcpt == to {
+				return 550, "5.1.1 nobody has that name here"
+			}
+			return 0, ""
+		},
+	})
 	server := testserver.BouncingPostfix(t, next.Port())
 	signer := on(t, time.Now(), tokenPlace, "a secret")
 	from := signer.ReversePath(7, to)
 	submit(t, server.Port, "<"+from+"> SMTPUTF8", to, `utf-8;j\x{F6}rg@other.example`)
 	raw := reportTo(t, server, next, from)
-	checkReal(t, signer, 7, to, Fate{Action: Failed, Code: 550, Status: "5.1.1", Reply: "nobody has that name here", Remote: "127.0.0.1"}, read(t, raw))
+	want := Fate{Action: Failed, Code: 550, Status: "5.1.1", Reply: "nobody has that name here", Remote: "127.0.0.1"}
+	checkReal(t, signer, 7, to, want, read(t, raw))
 	if t.Failed() || !strings.Contains(raw, "message/global-delivery-status") {
 		t.Errorf("the report, which should be of the type message/global-delivery-status:\n%s", raw)
 	}
@@ -103,12 +111,19 @@ func TestBouncerAlias(t *testing.T) {
 	}})
 	server := testserver.BouncingExim(t, next.Port())
 	signer := on(t, time.Now(), tokenPlace, "a secret")
-	for to, member := range map[string]string{"office@firm.example": "unknown@other.example", "hidden@firm.example": "an undisclosed address"} {
+	want := Fate{
+		Action: Failed, Code: 550, Status: "5.1.1",
+		Reply: "nobody has that name here", Remote: testserver.BouncerNext,
+	}
+	for to, member := range map[string]string{
+		"office@firm.example": "unknown@other.example",
+		"hidden@firm.example": "an undisclosed address",
+	} {
 		from := signer.ReversePath(7, to)
 		submit(t, server.Port, "<"+from+">", to, "")
 		raw := reportTo(t, server, next, from)
 		r := read(t, raw)
-		checkReal(t, signer, 7, to, Fate{Action: Failed, Code: 550, Status: "5.1.1", Reply: "nobody has that name here", Remote: testserver.BouncerNext}, r)
+		checkReal(t, signer, 7, to, want, r)
 		if t.Failed() || r.Fates[0].Target(to) != member {
 			t.Errorf("the report on %s is about %+v, want it to be about %s:\n%s", to, r.Fates, member, raw)
 		}
@@ -184,7 +199,10 @@ func submit(t *testing.T, port int, from, to, orcpt string) {
 		{"MAIL FROM:" + from, 250},
 		{"RCPT TO:<" + to + ">" + orcpt, 250},
 		{"DATA", 354},
-		{"From: someone@author.example\r\nMessage-ID: <original@author.example>\r\nSubject: hello\r\n\r\nHello.\r\n.", 250},
+		{
+			"From: someone@author.example\r\nMessage-ID: <original@author.example>\r\n" +
+				"Subject: hello\r\n\r\nHello.\r\n.", 250,
+		},
 		{"QUIT", 221},
 	} {
 		if step.line != "" {

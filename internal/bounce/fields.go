@@ -40,7 +40,10 @@ func groups(s string) (out []group) {
 		case folded && last >= 0 && len(g[last].value)+len(line) < maxValue:
 			g[last].value += " " + strings.TrimSpace(line)
 		case !folded && ok && len(g) < maxFields:
-			g = append(g, field{strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value[:min(len(value), maxValue)])})
+			g = append(g, field{
+				strings.ToLower(strings.TrimSpace(name)),
+				strings.TrimSpace(value[:min(len(value), maxValue)]),
+			})
 		}
 		if len(out) > maxFates {
 			return out

@@ -31,18 +31,66 @@ var (
 // forms are all that are known; the first that fits is read. A warning stands before the form that
 // it looks like.
 var forms = []form{
-	{"qmail", []string{"Hi. This is the", "I'm afraid I wasn't able to deliver"}, inAnglesAlone, "--- ", Failed, false},
-	{"Exim, a warning", []string{"created automatically by mail delivery software", "has not yet been delivered"}, indented, "No action is required", Delayed, false},
-	{"Exim", []string{"created automatically by mail delivery software", "could not be delivered"}, indented, "------ ", Failed, false},
-	{"OpenSMTPD, a warning", []string{"This is the MAILER-DAEMON", "is delayed for more than"}, beforeColon, "    Please note", Delayed, false},
-	{"OpenSMTPD", []string{"This is the MAILER-DAEMON", "has occurred while attempting to deliver"}, beforeColon, "    Below", Failed, false},
-	{"Postfix, a warning", []string{"at host", "THIS IS A WARNING ONLY"}, inAngles, "", Delayed, false},
-	{"Postfix", []string{"This is the", "at host", "could not be delivered to one or more"}, inAngles, "", Failed, false},
-	{"sendmail, a warning", []string{"----- The following addresses had transient non-fatal errors -----"}, inAnglesAlone, "   -----", Delayed, false},
-	{"sendmail", []string{"----- The following addresses had permanent"}, inAnglesAlone, "   -----", Failed, false},
-	{"Exchange", []string{"Diagnostic information for administrators:"}, alone, "Original message headers:", Failed, true},
-	{"Exchange 2003", []string{"The following recipient(s)", "be reached:"}, onADate, "", Failed, false},
-	{"Exchange 5.5", []string{"did not reach the following recipient(s):"}, onADate, "", Failed, false},
+	{
+		"qmail",
+		[]string{"Hi. This is the", "I'm afraid I wasn't able to deliver"},
+		inAnglesAlone, "--- ", Failed, false,
+	},
+	{
+		"Exim, a warning",
+		[]string{"created automatically by mail delivery software", "has not yet been delivered"},
+		indented, "No action is required", Delayed, false,
+	},
+	{
+		"Exim",
+		[]string{"created automatically by mail delivery software", "could not be delivered"},
+		indented, "------ ", Failed, false,
+	},
+	{
+		"OpenSMTPD, a warning",
+		[]string{"This is the MAILER-DAEMON", "is delayed for more than"},
+		beforeColon, "    Please note", Delayed, false,
+	},
+	{
+		"OpenSMTPD",
+		[]string{"This is the MAILER-DAEMON", "has occurred while attempting to deliver"},
+		beforeColon, "    Below", Failed, false,
+	},
+	{
+		"Postfix, a warning",
+		[]string{"at host", "THIS IS A WARNING ONLY"},
+		inAngles, "", Delayed, false,
+	},
+	{
+		"Postfix",
+		[]string{"This is the", "at host", "could not be delivered to one or more"},
+		inAngles, "", Failed, false,
+	},
+	{
+		"sendmail, a warning",
+		[]string{"----- The following addresses had transient non-fatal errors -----"},
+		inAnglesAlone, "   -----", Delayed, false,
+	},
+	{
+		"sendmail",
+		[]string{"----- The following addresses had permanent"},
+		inAnglesAlone, "   -----", Failed, false,
+	},
+	{
+		"Exchange",
+		[]string{"Diagnostic information for administrators:"},
+		alone, "Original message headers:", Failed, true,
+	},
+	{
+		"Exchange 2003",
+		[]string{"The following recipient(s)", "be reached:"},
+		onADate, "", Failed, false,
+	},
+	{
+		"Exchange 5.5",
+		[]string{"did not reach the following recipient(s):"},
+		onADate, "", Failed, false,
+	},
 }
 
 // phrases are the beginnings of forms as expressions.
@@ -148,7 +196,8 @@ var (
 		regexp.MustCompile(`(?:Giving up on|Connected to) ([\w-]+(?:\.[\w-]+)+)`),
 	}
 	// asides stand in the text of the reply, but the refusing server did not write them.
-	asides = regexp.MustCompile(`(?:\s*(?:Giving up on \S+|\(in reply to [^()]*\)|<[\w.-]+ #[\d.]+>|\(#[245]\.\d{1,3}\.\d{1,3}\)|['#>)]))+\s*$`)
+	asides = regexp.MustCompile(`(?:\s*(?:Giving up on \S+|\(in reply to [^()]*\)|<[\w.-]+ #[\d.]+>|` +
+		`\(#[245]\.\d{1,3}\.\d{1,3}\)|['#>)]))+\s*$`)
 )
 
 // generated is how Exim names the alias of a recipient.
@@ -173,7 +222,8 @@ func (f Fate) explain(words, remote string) Fate {
 
 // onlyRelayed is how Exim says that it has handed a message on, or that it is in a mailbox, or at
 // the members of an alias: its delivery status calls all of that delivered.
-var onlyRelayed = regexp.MustCompile(`(?m)^[ \t]*<([^\s<>]+)> \(relayed (?:to non-DSN-aware mailer|via non [\w" ]+ router)\)`)
+var onlyRelayed = regexp.MustCompile(
+	`(?m)^[ \t]*<([^\s<>]+)> \(relayed (?:to non-DSN-aware mailer|via non [\w" ]+ router)\)`)
 
 // membersIn are the recipients that a form names, by their alias, or by themselves if they have
 // none. The delivery status of Exim names only the alias, once for each of them, in the same order.

@@ -75,13 +75,16 @@ func checkRead(t *testing.T, raw string) {
 // checkReport checks the bounds, and that each text is one line.
 func checkReport(t *testing.T, r Report) {
 	t.Helper()
-	if len(r.Fates) > maxFates || len(r.Addresses) > maxAddresses || (r.Kind == Delivery || r.Kind == Complaint) != (len(r.Fates) > 0) {
-		t.Errorf("%d fates and %d addresses of kind %d, want at most 1,000 and 100, and fates of a report alone", len(r.Fates), len(r.Addresses), r.Kind)
+	tells := r.Kind == Delivery || r.Kind == Complaint
+	if len(r.Fates) > maxFates || len(r.Addresses) > maxAddresses || tells != (len(r.Fates) > 0) {
+		t.Errorf("%d fates and %d addresses of kind %d, want at most 1,000 and 100, and fates of a report alone",
+			len(r.Fates), len(r.Addresses), r.Kind)
 	}
 	texts := append([]string{r.EnvelopeID, r.MessageID}, r.Addresses...)
 	for _, f := range r.Fates {
 		texts = append(texts, f.Recipient, f.Original, f.Status, f.Reply, f.Remote)
-		if f.Action < Failed || f.Action > Complained || f.Recipient == "" && f.Action != Complained || f.Code != 0 && (f.Code < 200 || f.Code > 599) {
+		if f.Action < Failed || f.Action > Complained || f.Recipient == "" && f.Action != Complained ||
+			f.Code != 0 && (f.Code < 200 || f.Code > 599) {
 			t.Errorf("the fate %+v, want an action, a recipient and a code of SMTP", f)
 		}
 	}

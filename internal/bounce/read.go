@@ -111,7 +111,8 @@ func (r *reader) readParts(parts []message.Part) {
 	}
 	for _, p := range parts {
 		switch p.MediaType {
-		case "message/rfc822", "message/global", "text/rfc822-headers", "message/rfc822-headers", "message/global-headers":
+		case "message/rfc822", "message/global",
+			"text/rfc822-headers", "message/rfc822-headers", "message/global-headers":
 			r.readOriginal(p.Text)
 		}
 	}
@@ -141,7 +142,8 @@ func byServer(h message.Header) bool {
 	if from := h.Addresses("From"); len(from) > 0 {
 		local, _, _ = strings.Cut(strings.ToLower(from[0].Addr), "@")
 	}
-	return local == "mailer-daemon" || local == "postmaster" || h.Get("X-Failed-Recipients") != "" || h.Automated() != ""
+	return local == "mailer-daemon" || local == "postmaster" ||
+		h.Get("X-Failed-Recipients") != "" || h.Automated() != ""
 }
 
 // byProgram reports whether a program wrote the message. Only then its parts say what it reports: a
@@ -149,15 +151,19 @@ func byServer(h message.Header) bool {
 func byProgram(h message.Header) bool { return h.Automated() != "" || byServer(h) }
 
 // autoReplyFields are added by programs that answer, beside Auto-Submitted (RFC 3834 5).
-var autoReplyFields = []string{"X-Autoreply", "X-Autoreply-From", "X-Autorespond", "X-Auto-Reply-From", "X-Mail-Autoreply"}
+var autoReplyFields = []string{
+	"X-Autoreply", "X-Autoreply-From", "X-Autorespond", "X-Auto-Reply-From", "X-Mail-Autoreply",
+}
 
 // isAutoReply reports whether a program answered. Auto-Submitted: auto-generated alone is no sign
 // of that (a monitor's alert has it), but it is in an answer to a message, as Exchange writes it.
 // Precedence is a sign only with a null reverse-path: mailing lists set it, too.
 func isAutoReply(h message.Header, parts []message.Part) bool {
-	if byProgram(h) && slices.ContainsFunc(parts, func(p message.Part) bool {
-		return p.MediaType == "message/disposition-notification" || p.MediaType == "message/global-disposition-notification"
-	}) {
+	isReceipt := func(p message.Part) bool {
+		return p.MediaType == "message/disposition-notification" ||
+			p.MediaType == "message/global-disposition-notification"
+	}
+	if byProgram(h) && slices.ContainsFunc(parts, isReceipt) {
 		return true
 	}
 	for _, name := range autoReplyFields {

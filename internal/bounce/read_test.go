@@ -50,7 +50,10 @@ var (
 	to   = []string{"bounces@firm.example", "bounces+token@firm.example"}
 )
 
-const original = "<original@author.example>"
+const (
+	original = "<original@author.example>"
+	nobody   = "nobody has that name here"
+)
 
 // samples are what each of the files in testdata says.
 var samples = []struct {
@@ -58,16 +61,28 @@ var samples = []struct {
 	want Report
 }{
 	{"status-failed", Report{Delivery, to, "abc234", original, []Fate{
-		{"ann@other.example", "ann@other.example", Failed, 550, "5.1.1", "<ann@other.example>: nobody has that name here", "mx.other.example", made.Add(-time.Hour - 30*time.Second)},
+		{
+			"ann@other.example", "ann@other.example", Failed, 550, "5.1.1",
+			"<ann@other.example>: " + nobody, "mx.other.example", made.Add(-time.Hour - 30*time.Second),
+		},
 	}}},
 	{"status-several", Report{Delivery, to, "", original, []Fate{
-		{"gone@other.example", "", Failed, 552, "5.2.2", "The mailbox is full. Write again when there is room. 1700 is no code of that reply.", "mx.other.example", made},
-		{"slow@other.example", "", Delayed, 0, "4.4.1", "connect to mx.other.example: connection timed out", "relay.firm.example", made},
+		{
+			"gone@other.example", "", Failed, 552, "5.2.2",
+			"The mailbox is full. Write again when there is room. 1700 is no code of that reply.",
+			"mx.other.example", made,
+		},
+		{
+			"slow@other.example", "", Delayed, 0, "4.4.1",
+			"connect to mx.other.example: connection timed out", "relay.firm.example", made,
+		},
 		{"good@other.example", "", Delivered, 250, "2.0.0", "taken as 4711", "192.0.2.7", made},
 		{"old@other.example", "", Relayed, 0, "2.0.0", "", "relay.firm.example", made},
 		{"list@other.example", "", Expanded, 0, "2.0.0", "", "relay.firm.example", made},
 	}}},
-	{"status-no-gap", Report{Delivery, to, "", original, []Fate{{"ann@other.example", "", Failed, 550, "5.7.1", "not here", "relay.firm.example", made}}}},
+	{"status-no-gap", Report{Delivery, to, "", original, []Fate{
+		{"ann@other.example", "", Failed, 550, "5.7.1", "not here", "relay.firm.example", made},
+	}}},
 	{"status-alias", Report{Delivery, to, "", original, []Fate{
 		{"ann@inside.example", "ann+tag@other.example", Failed, 0, "5.2.2", "", "relay.firm.example", made},
 		{"ann@inside.example", "bob+3@other.example", Failed, 0, "5.2.2", "", "relay.firm.example", made},
@@ -76,16 +91,25 @@ var samples = []struct {
 		{"ann+ED@other.example", "ann+42@other.example", Failed, 0, "5.2.2", "", "relay.firm.example", made},
 	}}},
 	{"status-utf8", Report{Delivery, to, "", "<ä@author.example>", []Fate{
-		{"jörg@bücher.example", "jörg@bücher.example", Failed, 550, "5.6.7", "hier gibt es kein SMTPUTF8: Jörg", "relay.firm.example", made},
+		{
+			"jörg@bücher.example", "jörg@bücher.example", Failed, 550, "5.6.7",
+			"hier gibt es kein SMTPUTF8: Jörg", "relay.firm.example", made,
+		},
 	}}},
-	{"status-wrapped", Report{Delivery, to, "", original, []Fate{{"ann@other.example", "", Failed, 550, "5.1.1", "no", "relay.firm.example", made}}}},
-	{"status-bare", Report{Delivery, to, "", "", []Fate{{"busy@other.example", "", Delayed, 452, "4.2.2", "there is no room for now", "mx.other.example", made}}}},
+	{"status-wrapped", Report{Delivery, to, "", original, []Fate{
+		{"ann@other.example", "", Failed, 550, "5.1.1", "no", "relay.firm.example", made},
+	}}},
+	{"status-bare", Report{Delivery, to, "", "", []Fate{
+		{"busy@other.example", "", Delayed, 452, "4.2.2", "there is no room for now", "mx.other.example", made},
+	}}},
 	{"status-relayed", Report{Delivery, to, "", "", []Fate{
 		{"fine@other.example", "", Relayed, 250, "2.0.0", "Ok", "mx.other.example", made},
 		{"team@other.example", "", Relayed, 0, "2.0.0", "relayed via non SMTP router", "relay.firm.example", made},
 		{"last@other.example", "", Relayed, 0, "2.0.0", "relayed via non DSN router", "relay.firm.example", made},
 	}}},
-	{"complaint", Report{Complaint, []string{"bounces@firm.example", "abuse@firm.example", "bounces+token@firm.example"}, "abc234", original, []Fate{
+	{"complaint", Report{Complaint, []string{
+		"bounces@firm.example", "abuse@firm.example", "bounces+token@firm.example",
+	}, "abc234", original, []Fate{
 		{"ann@provider.example", "", Complained, 0, "", "abuse", "loop.provider.example", made},
 		{"bob@provider.example", "", Complained, 0, "", "abuse", "loop.provider.example", made},
 	}}},
@@ -97,37 +121,62 @@ var samples = []struct {
 		{"slow@far.example", "", Failed, 554, "", "go away", "192.0.2.9", made},
 	}}},
 	{"exim", Report{Delivery, to, "", original, []Fate{
-		{"ann@other.example", "", Failed, 550, "5.1.1", "<ann@other.example>: nobody has that name here", "mx.other.example", made},
+		{"ann@other.example", "", Failed, 550, "5.1.1", "<ann@other.example>: " + nobody, "mx.other.example", made},
 		{"bob@other.example", "team@other.example", Failed, 0, "", "mailbox is full: retry timeout exceeded", "", made},
 	}}},
 	{"exim-alias", Report{Delivery, to, "", "", []Fate{
-		{"ann@far.example", "team@other.example", Failed, 550, "5.1.1", "nobody has that name here", "mx.far.example", made},
-		{"team@other.example", "", Failed, 0, "5.0.0", "mailbox is full: retry timeout exceeded", "mx.other.example", made},
-		{"bob@far.example", "team@other.example", Failed, 554, "5.7.1", "this is not wanted here", "mx.far.example", made},
-		{"an undisclosed address", "list@other.example", Failed, 550, "5.1.1", "nobody has that name here", "mx.far.example", made},
+		{"ann@far.example", "team@other.example", Failed, 550, "5.1.1", nobody, "mx.far.example", made},
+		{
+			"team@other.example", "", Failed, 0, "5.0.0",
+			"mailbox is full: retry timeout exceeded", "mx.other.example", made,
+		},
+		{
+			"bob@far.example", "team@other.example", Failed, 554, "5.7.1",
+			"this is not wanted here", "mx.far.example", made,
+		},
+		{"an undisclosed address", "list@other.example", Failed, 550, "5.1.1", nobody, "mx.far.example", made},
 		{"carl@other.example", "", Failed, 0, "5.0.0", "Unrouteable address", "mx.other.example", made},
 	}}},
-	{"exim-warning", Report{Delivery, to, "", "", []Fate{{"slow@far.example", "", Delayed, 451, "4.7.1", "not now", "mx.far.example", made}}}},
+	{"exim-warning", Report{Delivery, to, "", "", []Fate{
+		{"slow@far.example", "", Delayed, 451, "4.7.1", "not now", "mx.far.example", made},
+	}}},
 	{"postfix", Report{Delivery, to, "", "", []Fate{
-		{"ann@other.example", "", Failed, 550, "5.1.1", "<ann@other.example>: nobody has that name here", "mx.far.example", made},
+		{"ann@other.example", "", Failed, 550, "5.1.1", "<ann@other.example>: " + nobody, "mx.far.example", made},
 		{"bob@other.example", "", Failed, 0, "", `unknown user: "bob"`, "", made},
 	}}},
-	{"postfix-warning", Report{Delivery, to, "", "", []Fate{{"slow@far.example", "", Delayed, 0, "", "connect to mx.far.example[192.0.2.9]: Connection timed out", "", made}}}},
-	{"sendmail", Report{Delivery, to, "", "", []Fate{{"ann@other.example", "", Failed, 550, "5.1.1", "nobody has that name here", "", made}}}},
+	{"postfix-warning", Report{Delivery, to, "", "", []Fate{
+		{
+			"slow@far.example", "", Delayed, 0, "",
+			"connect to mx.far.example[192.0.2.9]: Connection timed out", "", made,
+		},
+	}}},
+	{"sendmail", Report{Delivery, to, "", "", []Fate{
+		{"ann@other.example", "", Failed, 550, "5.1.1", nobody, "", made},
+	}}},
 	{"sendmail-alias", Report{Delivery, to, "", "", []Fate{
-		{"ann@far.example", "team@other.example", Failed, 550, "5.1.1", "nobody has that name here", "mx.far.example", made},
+		{"ann@far.example", "team@other.example", Failed, 550, "5.1.1", nobody, "mx.far.example", made},
 		{"bob@other.example", "", Failed, 0, "5.1.1", "User unknown", "mx.other.example", made},
 	}}},
 	{"sendmail-warning", Report{Delivery, to, "", "", []Fate{{"slow@far.example", "", Delayed, 0, "", "", "", made}}}},
 	{"exchange", Report{Delivery, to, "", original, []Fate{
-		{"ann@other.example", "", Failed, 550, "5.1.10", "RESOLVER.ADR.RecipientNotFound; not found", "mx.far.example", made},
+		{
+			"ann@other.example", "", Failed, 550, "5.1.10",
+			"RESOLVER.ADR.RecipientNotFound; not found", "mx.far.example", made,
+		},
 		{"bob@other.example", "", Failed, 550, "5.2.2", "the mailbox is full", "ex1.other.example", made},
 	}}},
 	{"exchange-2003", Report{Delivery, to, "", "", []Fate{
-		{"ann@other.example", "", Failed, 0, "5.1.1", "There is no such account at the organization. Check the address and try again.", "ex1.other.example", made},
+		{
+			"ann@other.example", "", Failed, 0, "5.1.1",
+			"There is no such account at the organization. Check the address and try again.",
+			"ex1.other.example", made,
+		},
 	}}},
 	{"exchange-5.5", Report{Delivery, to, "", "", []Fate{
-		{"ann@other.example", "", Failed, 0, "", "The recipient name is not recognized The MTS-ID of the original message is: c=us;a= ;p=Other", "", made},
+		{
+			"ann@other.example", "", Failed, 0, "",
+			"The recipient name is not recognized The MTS-ID of the original message is: c=us;a= ;p=Other", "", made,
+		},
 	}}},
 	{"person-quotes", Report{Unreadable, to, "", "", nil}},
 	{"person-forwards", Report{Kind: Unreadable, Addresses: to}},
@@ -166,12 +215,18 @@ func TestRead(t *testing.T) {
 
 // TestTarget: a fate is that of the recipient itself in any spelling, and under its server's name.
 func TestTarget(t *testing.T) {
-	for _, own := range []string{"", "ann@firm.example", "ANN@Firm.example", "ann@mx.firm.example", "ann@firm.example.", "ann@firm.example.test-google-a.com", "ann@mx.firm.example.test-google-a.com"} {
+	for _, own := range []string{
+		"", "ann@firm.example", "ANN@Firm.example", "ann@mx.firm.example", "ann@firm.example.",
+		"ann@firm.example.test-google-a.com", "ann@mx.firm.example.test-google-a.com",
+	} {
 		if got := (Fate{Recipient: own}).Target("ann@firm.example"); got != "" {
 			t.Errorf("the target of a fate of %q is %q, want none: it is the recipient", own, got)
 		}
 	}
-	for _, other := range []string{"bob@firm.example", "ann@private.example", "ann@otherfirm.example", "ann@firm.example.evil.example", "ann@x.firm.example.evil.example", "ann", "\"ann@firm.example\"@x.example", "an undisclosed address"} {
+	for _, other := range []string{
+		"bob@firm.example", "ann@private.example", "ann@otherfirm.example", "ann@firm.example.evil.example",
+		"ann@x.firm.example.evil.example", "ann", "\"ann@firm.example\"@x.example", "an undisclosed address",
+	} {
 		if got := (Fate{Recipient: other, Original: "ann@firm.example"}).Target("ann@firm.example"); got != other {
 			t.Errorf("the target of a fate of %s is %q, want that address", other, got)
 		}
@@ -198,14 +253,16 @@ func TestReadFaulty(t *testing.T) {
 // TestReadComments: a comment may follow each value, and semicolons do not matter.
 func TestReadComments(t *testing.T) {
 	for written, recipient := range map[string]string{
-		"ann@other.example": "ann@other.example", "<ann@other.example>": "ann@other.example", "< ann@other.example >": "ann@other.example",
+		"ann@other.example": "ann@other.example", "<ann@other.example>": "ann@other.example",
+		"< ann@other.example >":            "ann@other.example",
 		`"ann (sales; new)"@other.example`: `"ann (sales; new)"@other.example`,
 	} {
 		for _, behind := range []string{"", " (Ann; sales)", "(unknown)", ";", "\t; x"} {
-			g := groups("Final-Recipient: rfc822; " + written + behind + "\nAction: failed" + behind + "\nStatus: 5.1.1" + behind +
-				"\nRemote-MTA: dns; mx.other.example" + behind)
+			g := groups("Final-Recipient: rfc822; " + written + behind + "\nAction: failed" + behind +
+				"\nStatus: 5.1.1" + behind + "\nRemote-MTA: dns; mx.other.example" + behind)
 			got, ok := fateOf(g[0])
-			if want := (Fate{Recipient: recipient, Action: Failed, Status: "5.1.1", Remote: "mx.other.example"}); !ok || got != want {
+			want := Fate{Recipient: recipient, Action: Failed, Status: "5.1.1", Remote: "mx.other.example"}
+			if !ok || got != want {
 				t.Errorf("with %q fateOf = %+v, %v, want %+v", behind, got, ok, want)
 			}
 		}
@@ -260,7 +317,9 @@ func TestReadIsBounded(t *testing.T) {
 	}
 	s.WriteString("\n--b\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; x.example\n")
 	for i := range 2 * maxFates {
-		s.WriteString("\nFinal-Recipient: rfc822; " + strings.Repeat("x", i%50) + strings.Repeat("y", i/50) + "@x.example\nAction: failed\nDiagnostic-Code: smtp; 550 " + strings.Repeat("\x1b[31m word", 60) + "\n")
+		name := strings.Repeat("x", i%50) + strings.Repeat("y", i/50)
+		s.WriteString("\nFinal-Recipient: rfc822; " + name + "@x.example\nAction: failed\n" +
+			"Diagnostic-Code: smtp; 550 " + strings.Repeat("\x1b[31m word", 60) + "\n")
 	}
 	r := read(t, s.String())
 	if len(r.Fates) != maxFates || len(r.Addresses) != maxAddresses {

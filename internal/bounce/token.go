@@ -62,13 +62,17 @@ func NewSigner(cfg Config) (*Signer, error) {
 	a, err := address.Parse(before + longest + after)
 	switch {
 	case !ok || !strings.Contains(after, "@"):
-		return nil, fmt.Errorf("%q has no %s before its @: set bounces.address, such as bounces+%[2]s@firm.example", cfg.Address, Placeholder)
+		return nil, fmt.Errorf("%q has no %s before its @: set bounces.address, such as bounces+%[2]s@firm.example",
+			cfg.Address, Placeholder)
 	case err != nil || strings.Contains(after, Placeholder):
-		return nil, fmt.Errorf("bounces.address %q is not an address with one token in it: write it like bounces+%s@firm.example", cfg.Address, Placeholder)
+		return nil, fmt.Errorf("bounces.address %q is not an address with one token in it: "+
+			"write it like bounces+%s@firm.example", cfg.Address, Placeholder)
 	case a.UTF8:
-		return nil, fmt.Errorf("bounces.address %q would need SMTPUTF8, which not every server takes: its part before the @ has to be ASCII", cfg.Address)
+		return nil, fmt.Errorf("bounces.address %q would need SMTPUTF8, which not every server takes: "+
+			"its part before the @ has to be ASCII", cfg.Address)
 	case strings.LastIndexByte(a.Wire, '@') > maxLocal:
-		return nil, fmt.Errorf("bounces.address %q is too long: beside the token, the part before the @ may have %d octets", cfg.Address, maxLocal-len(longest))
+		return nil, fmt.Errorf("bounces.address %q is too long: "+
+			"beside the token, the part before the @ may have %d octets", cfg.Address, maxLocal-len(longest))
 	case len(cfg.Secrets) == 0:
 		return nil, errors.New("there is no secret to sign reverse-paths with: set bounces.secret")
 	}

@@ -17,7 +17,8 @@ var newYear = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 // on makes a Signer for an address and a moment, with a maximum age of three weeks.
 func on(t testing.TB, now time.Time, address string, secrets ...string) *Signer {
 	t.Helper()
-	s, err := NewSigner(Config{Address: address, Secrets: secrets, MaxAge: 21 * day, Now: func() time.Time { return now }})
+	clock := func() time.Time { return now }
+	s, err := NewSigner(Config{Address: address, Secrets: secrets, MaxAge: 21 * day, Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +26,11 @@ func on(t testing.TB, now time.Time, address string, secrets ...string) *Signer 
 }
 
 func TestToken(t *testing.T) {
-	for _, place := range []string{tokenPlace, "{token}@firm.example", "b.{token}-x@firm.example", `"b x{token}"@firm.example`, `"b{token}"@firm.example`, "Bounces+{token}@Bücher.Example", "box{token}x@[192.0.2.1]"} {
+	for _, place := range []string{
+		tokenPlace, "{token}@firm.example", "b.{token}-x@firm.example",
+		`"b x{token}"@firm.example`, `"b{token}"@firm.example`,
+		"Bounces+{token}@Bücher.Example", "box{token}x@[192.0.2.1]",
+	} {
 		for _, task := range []int64{1, 127, 128, 1 << 31, math.MaxInt64} {
 			s := on(t, newYear.Add(day-1), place, "a secret")
 			made := s.ReversePath(task, "Ann@Firm.example")
@@ -34,11 +39,13 @@ func TestToken(t *testing.T) {
 			}
 			for _, read := range []string{made, strings.ToUpper(made), strings.ToLower(made)} {
 				ref, err := s.Read(read)
-				if err != nil || ref.Task != task || !ref.Made.Equal(newYear) || !ref.Is("ann@firm.example") || ref.Is("bob@firm.example") {
+				if err != nil || ref.Task != task || !ref.Made.Equal(newYear) ||
+					!ref.Is("ann@firm.example") || ref.Is("bob@firm.example") {
 					t.Errorf("Read(%s) = %+v, %v, want task %d, made on New Year's day for ann", read, ref, err, task)
 				}
 			}
-			if ref, err := s.ReadToken(s.Token(task, "a@x.example")); err != nil || ref.Task != task || !ref.Is("a@x.example") {
+			ref, err := s.ReadToken(s.Token(task, "a@x.example"))
+			if err != nil || ref.Task != task || !ref.Is("a@x.example") {
 				t.Errorf("ReadToken = %+v, %v, want task %d of a@x.example", ref, err, task)
 			}
 		}
@@ -46,7 +53,8 @@ func TestToken(t *testing.T) {
 }
 
 func TestTokenHidesTheRecipient(t *testing.T) {
-	if made := on(t, newYear, tokenPlace, "a secret").ReversePath(1, "ann@x.example"); strings.Contains(made, "ann") || made != strings.ToLower(made) {
+	made := on(t, newYear, tokenPlace, "a secret").ReversePath(1, "ann@x.example")
+	if strings.Contains(made, "ann") || made != strings.ToLower(made) {
 		t.Errorf("ReversePath = %s, want lower case, and nothing to read the recipient from", made)
 	}
 	if (Ref{}).Is("") {
@@ -63,7 +71,11 @@ func TestTokenSpelling(t *testing.T) {
 	}{
 		{"Ann@X.example", []string{"ann@x.EXAMPLE", `"ann"@x.example`}, []string{"ann@y.example", "an@nx.example", ""}},
 		{`"a b"@x.example`, []string{`"A B"@x.example`, `"a\ b"@x.example`}, []string{"ab@x.example"}},
-		{"jörg@bücher.example", []string{"JÖRG@xn--bcher-kva.example", "jörg@BÜCHER.example"}, []string{"jorg@bücher.example"}},
+		{
+			"jörg@bücher.example",
+			[]string{"JÖRG@xn--bcher-kva.example", "jörg@BÜCHER.example"},
+			[]string{"jorg@bücher.example"},
+		},
 		{"not an address", []string{"NOT an address"}, []string{"not an"}},
 	}
 	s := on(t, newYear, tokenPlace, "a secret")
@@ -88,30 +100,31 @@ func TestTokenSpelling(t *testing.T) {
 func TestTokenRefused(t *testing.T) {
 	made := on(t, newYear, tokenPlace, "a secret").ReversePath(300, "ann@x.example")
 	token := strings.TrimSuffix(strings.TrimPrefix(made, "bounces+"), "@firm.example")
+	own := []string{"a secret"}
 	tests := []struct {
 		name, address string
 		now           time.Time
 		secrets       []string
 		want          error
 	}{
-		{"the last day", made, newYear.Add(22*day - 1), []string{"a secret"}, nil},
-		{"a day too late", made, newYear.Add(22 * day), []string{"a secret"}, ErrExpired},
-		{"years later", made, newYear.Add(3000 * day), []string{"a secret"}, ErrExpired},
-		{"by a clock that is behind", made, newYear.Add(-day), []string{"a secret"}, nil},
+		{"the last day", made, newYear.Add(22*day - 1), own, nil},
+		{"a day too late", made, newYear.Add(22 * day), own, ErrExpired},
+		{"years later", made, newYear.Add(3000 * day), own, ErrExpired},
+		{"by a clock that is behind", made, newYear.Add(-day), own, nil},
 		{"the second secret", made, newYear, []string{"new", "a secret"}, nil},
 		{"another secret", made, newYear, []string{"new", "newer"}, ErrForged},
-		{"another domain", strings.Replace(made, "firm", "film", 1), newYear, []string{"a secret"}, ErrNotOurs},
-		{"another name", strings.Replace(made, "bounces", "bounce", 1), newYear, []string{"a secret"}, ErrNotOurs},
-		{"no token", "bounces+@firm.example", newYear, []string{"a secret"}, ErrNotOurs},
-		{"no plus", "bounces@firm.example", newYear, []string{"a secret"}, ErrNotOurs},
-		{"not an address", token, newYear, []string{"a secret"}, ErrNotOurs},
-		{"nothing", "", newYear, []string{"a secret"}, ErrNotOurs},
-		{"a word", "bounces+hello@firm.example", newYear, []string{"a secret"}, ErrForged},
-		{"letters of no token", "bounces+018!@firm.example", newYear, []string{"a secret"}, ErrForged},
-		{"cut off", strings.Replace(made, token, token[:len(token)-8], 1), newYear, []string{"a secret"}, ErrForged},
-		{"twice", strings.Replace(made, token, token+token, 1), newYear, []string{"a secret"}, ErrForged},
-		{"only zeros", "bounces+" + strings.Repeat("a", len(token)) + "@firm.example", newYear, []string{"a secret"}, ErrForged},
-		{"a number without an end", "bounces+" + strings.Repeat("7", 42) + "@firm.example", newYear, []string{"a secret"}, ErrForged},
+		{"another domain", strings.Replace(made, "firm", "film", 1), newYear, own, ErrNotOurs},
+		{"another name", strings.Replace(made, "bounces", "bounce", 1), newYear, own, ErrNotOurs},
+		{"no token", "bounces+@firm.example", newYear, own, ErrNotOurs},
+		{"no plus", "bounces@firm.example", newYear, own, ErrNotOurs},
+		{"not an address", token, newYear, own, ErrNotOurs},
+		{"nothing", "", newYear, own, ErrNotOurs},
+		{"a word", "bounces+hello@firm.example", newYear, own, ErrForged},
+		{"letters of no token", "bounces+018!@firm.example", newYear, own, ErrForged},
+		{"cut off", strings.Replace(made, token, token[:len(token)-8], 1), newYear, own, ErrForged},
+		{"twice", strings.Replace(made, token, token+token, 1), newYear, own, ErrForged},
+		{"only zeros", "bounces+" + strings.Repeat("a", len(token)) + "@firm.example", newYear, own, ErrForged},
+		{"a number without an end", "bounces+" + strings.Repeat("7", 42) + "@firm.example", newYear, own, ErrForged},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -119,7 +132,8 @@ func TestTokenRefused(t *testing.T) {
 			if !errors.Is(err, tt.want) || err != nil && tt.want == nil {
 				t.Errorf("Read(%s) = %+v, %v, want the error %v", tt.address, ref, err, tt.want)
 			}
-			if known := tt.want == nil || errors.Is(tt.want, ErrExpired); known != (ref.Task == 300) || known != ref.Is("ann@x.example") {
+			known := tt.want == nil || errors.Is(tt.want, ErrExpired)
+			if known != (ref.Task == 300) || known != ref.Is("ann@x.example") {
 				t.Errorf("Read(%s) = %+v, want task 300 for ann and only if it is signed", tt.address, ref)
 			}
 		})
@@ -161,15 +175,18 @@ func TestNewSigner(t *testing.T) {
 		"zurückläufer{token}@x.example": "SMTPUTF8",
 		"a23-octets-long-prefix+{token}@firm.example": "may have 22 octets",
 	} {
-		if _, err := NewSigner(Config{Address: place, Secrets: []string{"s"}}); err == nil || !strings.Contains(err.Error(), says) {
+		_, err := NewSigner(Config{Address: place, Secrets: []string{"s"}})
+		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("NewSigner for %s = %v, want an error with %q", place, err, says)
 		}
 	}
-	if _, err := NewSigner(Config{Address: tokenPlace}); err == nil || !strings.Contains(err.Error(), "bounces.secret") {
+	_, err := NewSigner(Config{Address: tokenPlace})
+	if err == nil || !strings.Contains(err.Error(), "bounces.secret") {
 		t.Errorf("NewSigner without a secret = %v, want bounces.secret named", err)
 	}
 	const longest = "only-22-octets-prefix+{token}@firm.example"
-	if at := strings.IndexByte(on(t, newYear, longest, "s").ReversePath(math.MaxInt64, "a@x.example"), '@'); at != maxLocal {
+	made := on(t, newYear, longest, "s").ReversePath(math.MaxInt64, "a@x.example")
+	if at := strings.IndexByte(made, '@'); at != maxLocal {
 		t.Errorf("the longest token makes a local part of %d octets, want 64", at)
 	}
 }
