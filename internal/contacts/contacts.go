@@ -89,7 +89,8 @@ func (c *Contact) normalize() error {
 	var errs []error
 	for _, k := range c.Keywords {
 		if strings.ContainsAny(k, separators) {
-			errs = append(errs, fmt.Errorf("the keyword %q has a comma, a semicolon or a line end, which separate keywords; give each on its own", k))
+			errs = append(errs, fmt.Errorf("the keyword %q has a comma, a semicolon or a line end, "+
+				"which separate keywords; give each on its own", k))
 		}
 	}
 	c.Keywords = Keywords(strings.Join(c.Keywords, ";"))

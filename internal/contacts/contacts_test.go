@@ -103,12 +103,14 @@ func TestImport(t *testing.T) {
 				"~ 𝄞 Bo <bo@firm.example>: is active again", "",
 		},
 		{
-			"an empty address and active stay as they are", "name,email,keywords,active\n王小明,,\"Wang, Xiaoming\", \n𝄞 Bo, ,,\n",
+			"an empty address and active stay as they are",
+			"name,email,keywords,active\n王小明,,\"Wang, Xiaoming\", \n𝄞 Bo, ,,\n",
 			`~ 王小明 <wang@firm.example>: keywords "Wang" becomes "Wang; Xiaoming"`, "",
 		},
 		{
 			"nothing changes", "name,email,keywords,active\nAnn Meier,ANN@firm.example,\"file 4711,client 7\",1\n", "",
-			"+ Ann Meier <ANN@firm.example>: file 4711; client 7\n+ 王小明 <wang@firm.example>: Wang; Xiaoming (not active)\n" +
+			"+ Ann Meier <ANN@firm.example>: file 4711; client 7\n" +
+				"+ 王小明 <wang@firm.example>: Wang; Xiaoming (not active)\n" +
 				"+ 𝄞 Bo <bo@firm.example>\n+ Ann Müller <ann2@firm.example>",
 		},
 	}
@@ -174,8 +176,9 @@ func TestAllOrNothing(t *testing.T) {
 func TestBrokenByHand(t *testing.T) {
 	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
 		check(t, s.db.Tx(ctx, func(tx *gorm.DB) error {
-			return tx.Exec(`INSERT INTO contacts (name, email, keywords, is_active) VALUES
-				('Ann', 'ann@firm.example', 'x', 1), ('', '', '', 1), ('Bert', 'nowhere', '', 1), ('', '', '', 0)`).Error
+			const rows = `INSERT INTO contacts (name, email, keywords, is_active) VALUES
+				('Ann', 'ann@firm.example', 'x', 1), ('', '', '', 1), ('Bert', 'nowhere', '', 1), ('', '', '', 0)`
+			return tx.Exec(rows).Error
 		}))
 		list, err := s.List(ctx)
 		check(t, err)
@@ -277,16 +280,23 @@ func TestReadCSVFaults(t *testing.T) {
 			"unknown column", "name,mail\n",
 			[]string{`p.csv:1: there is no column "mail"; the first line must name the columns, out of name,email`},
 		},
-		{"no header", "Ann,ann@x.example\n", []string{"p.csv:1: the first line must name the columns, out of name,email"}},
+		{
+			"no header", "Ann,ann@x.example\n",
+			[]string{"p.csv:1: the first line must name the columns, out of name,email"},
+		},
 		{"column twice", "name,name\n", []string{"p.csv:1: the column name appears twice"}},
-		{"an unknown separator", "sep=|\nname|email\n", []string{"p.csv:1: the first line must name the columns, out of name,email"}},
+		{
+			"an unknown separator", "sep=|\nname|email\n",
+			[]string{"p.csv:1: the first line must name the columns, out of name,email"},
+		},
 		{"unknown column below a line for Excel", "sep=;\nname;mail\n", []string{`p.csv:2: there is no column "mail"`}},
 		{"nothing below a line for Excel", "sep=;\n", []string{"p.csv:1: must name the columns"}},
 		{"a column without a name", "name,,email\n", []string{`p.csv:1: there is no column ""`}},
 		{"no columns at all", ",,\n", []string{"p.csv:1: the first line must name the columns, out of name,email"}},
 		{
 			"more than the columns", "sep=,\nname,email,\nBert,b@x.example,yes\n",
-			[]string{`p.csv:3: the number of fields is 3, but the first line has 2; put text that holds a separator "in quotes"`},
+			[]string{`p.csv:3: the number of fields is 3, but the first line has 2; ` +
+				`put text that holds a separator "in quotes"`},
 		},
 		{"a quote", "name\na \"b\n", []string{`p.csv:2: is not valid CSV: bare " in non-quoted-field; put text`}},
 		{"no names", "email\n", []string{"p.csv:1: the column name is missing"}},
@@ -305,7 +315,8 @@ func TestReadCSVFaults(t *testing.T) {
 				`p.csv:5: email: "nowhere" is not an address; write it like name@domain.example`,
 				`p.csv:5: the keyword "x" is too short to search for`,
 				`p.csv:6: active is "perhaps"; write yes or no`,
-				"p.csv:7: the number of fields is 1, but the first line has 4; if the empty ones at the end are left out, write their separators",
+				"p.csv:7: the number of fields is 1, but the first line has 4; " +
+					"if the empty ones at the end are left out, write their separators",
 				`p.csv:8: 2 contacts have the name "Ann"; add the email address of the one that you mean`,
 				"p.csv:10: Fay <F@X.example> appears before, in p.csv:9; remove one of the two",
 				"p.csv:11: is not valid CSV:",

@@ -49,7 +49,9 @@ func list(tx *gorm.DB) ([]Contact, error) {
 		Contact
 		keywords string
 	}
-	rows, err := db.Query(tx, func(r *row) []any { return []any{&r.ID, &r.Name, &r.Email, &r.keywords, &r.Active} }, sqlList)
+	rows, err := db.Query(tx, func(r *row) []any {
+		return []any{&r.ID, &r.Name, &r.Email, &r.keywords, &r.Active}
+	}, sqlList)
 	all := make([]Contact, len(rows))
 	for i, r := range rows {
 		all[i] = r.Contact

@@ -81,25 +81,31 @@ func TestFindAndRemove(t *testing.T) {
 				(20, 'Ann', 'ann@firm.example', '', 1), (21, 'Ann', 'ann2@firm.example', '', 1), (22, 'Bert', '', '', 1),
 				(23, '21', '', '', 1), (24, 'dan@firm.example', '', '', 1), (25, 'Dan', 'dan@firm.example', '', 1)`)
 		}))
-		for who, want := range map[string]int64{"ANN@firm.example": 20, "20": 20, "ann2@firm.example": 21, "Bert": 22, "23": 23} {
+		for who, want := range map[string]int64{
+			"ANN@firm.example": 20, "20": 20, "ann2@firm.example": 21, "Bert": 22, "23": 23,
+		} {
 			c, err := s.Find(ctx, who)
 			if err != nil || c.ID != want {
 				t.Errorf("Find(%q) = %v, %v; want the contact %d", who, c, err, want)
 			}
 		}
-		const own = " matches 2 contacts; name one by an ID or address of its own: "
+		const (
+			own  = " matches 2 contacts; name one by an ID or address of its own: "
+			none = "there is no contact"
+		)
 		for who, want := range map[string]string{
 			"Ann":              own + "20 (Ann <ann@firm.example>), 21 (Ann <ann2@firm.example>)",
 			"21":               own + "21 (Ann <ann2@firm.example>), 23 (21)",
 			"dan@firm.example": own + "24 (dan@firm.example), 25 (Dan <dan@firm.example>)",
-			"":                 "there is no contact", "Cyd": "there is no contact", "+20": "there is no contact", "020": "there is no contact",
+			"":                 none, "Cyd": none, "+20": none, "020": none,
 		} {
 			if _, err := s.Find(ctx, who); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("Find(%q): the error is %v, want one that says %q", who, err, want)
 			}
 		}
 		check(t, s.Remove(ctx, 21, 24))
-		if got, want := all(ctx, t, s), "+ Ann <ann@firm.example>\n+ Bert\n+ 21\n+ Dan <dan@firm.example>"; got != want {
+		const want = "+ Ann <ann@firm.example>\n+ Bert\n+ 21\n+ Dan <dan@firm.example>"
+		if got := all(ctx, t, s); got != want {
 			t.Errorf("after Remove the directory is\n%s\nwant\n%s", got, want)
 		}
 	})

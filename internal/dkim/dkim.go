@@ -53,7 +53,8 @@ const makeOne = "make one with: openssl genpkey -algorithm rsa -pkeyopt rsa_keyg
 var (
 	errNoPEM     = errors.New("is not a private key in PEM, RSA or Ed25519; " + makeOne)
 	errKind      = errors.New("is of a key type that DKIM does not have; use RSA or Ed25519: " + makeOne)
-	errEncrypted = errors.New("is encrypted, and postrider cannot ask for its password; decrypt it with: openssl pkey -in FILE -out FILE2")
+	errEncrypted = errors.New("is encrypted, and postrider cannot ask for its password; " +
+		"decrypt it with: openssl pkey -in FILE -out FILE2")
 )
 
 func parse(text []byte) (crypto.Signer, error) {

@@ -72,7 +72,10 @@ func TestLoad(t *testing.T) {
 	}{
 		{"RSA, PKCS #8", write(t, "PRIVATE KEY", pkcs8(t, good)), ""},
 		{"RSA, PKCS #1", write(t, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(good)), ""},
-		{"RSA that verifiers do not take", write(t, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(weak(t))), "512 bits"},
+		{
+			"RSA that verifiers do not take",
+			write(t, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(weak(t))), "512 bits",
+		},
 		{"another kind", write(t, "PRIVATE KEY", pkcs8(t, curve)), "use RSA or Ed25519"},
 		{"encrypted", write(t, "ENCRYPTED PRIVATE KEY", nil), "is encrypted"},
 		{"a certificate", write(t, "CERTIFICATE", nil), "not a private key in PEM"},
@@ -86,7 +89,8 @@ func TestLoad(t *testing.T) {
 				if err != nil {
 					t.Fatalf("Load = %v, want a key", err)
 				}
-				if name, record := key.Record(); name != "s1._domainkey.firm.example" || !strings.HasPrefix(record, "v=DKIM1; k=rsa; p=MI") {
+				name, record := key.Record()
+				if name != "s1._domainkey.firm.example" || !strings.HasPrefix(record, "v=DKIM1; k=rsa; p=MI") {
 					t.Errorf("Record = %s %s, want the name and the key", name, record)
 				}
 				return
@@ -122,7 +126,8 @@ func TestSignFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := errors.New("the disk is gone")
-	if _, err := k.Sign(io.MultiReader(strings.NewReader("From: a\r\n\r\nx"), iotest.ErrReader(broken))); !errors.Is(err, broken) {
+	message := io.MultiReader(strings.NewReader("From: a\r\n\r\nx"), iotest.ErrReader(broken))
+	if _, err := k.Sign(message); !errors.Is(err, broken) {
 		t.Errorf("Sign = %v, want the reader's error", err)
 	}
 }

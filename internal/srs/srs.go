@@ -67,7 +67,8 @@ func (r *Rewriter) Forward(address string) (string, error) {
 	}
 	made := join(r.rewrite(local, domain), r.cfg.Domain)
 	if n := strings.LastIndexByte(made, '@'); n > maxLocal {
-		return "", fmt.Errorf("%s becomes a local part of %d octets, and servers need take no more than %d", address, n, maxLocal)
+		return "", fmt.Errorf("%s becomes a local part of %d octets, and servers need take no more than %d",
+			address, n, maxLocal)
 	}
 	return made, nil
 }
@@ -118,7 +119,8 @@ func (r *Rewriter) Decode(address string) (Decoded, error) {
 	p, ok := cutSRS0(local)
 	age, stamped := ageOf(p.stamp, r.cfg.Now())
 	if !ok || !stamped {
-		return Decoded{}, fmt.Errorf("%s is not an SRS address, which begins with SRS0=HHHH=TT=domain=name@ or SRS1=HHHH=domain==HHHH=", join(local, domain))
+		return Decoded{}, fmt.Errorf("%s is not an SRS address, "+
+			"which begins with SRS0=HHHH=TT=domain=name@ or SRS1=HHHH=domain==HHHH=", join(local, domain))
 	}
 	original := join(p.local, p.domain)
 	made := r.cfg.Now().UTC().Truncate(day).Add(-time.Duration(age) * day)
@@ -156,7 +158,8 @@ func cutSRS0(local string) (parts, bool) {
 func cutSRS1(local string) (hash, host, rest string, ok bool) {
 	s, ok := cutTag(local, "SRS1")
 	p := strings.SplitN(s, "=", 3)
-	if !ok || len(p) < 3 || p[0] == "" || p[1] == "" || len(p[2]) < 2 || !strings.ContainsRune(separators, rune(p[2][0])) {
+	if !ok || len(p) < 3 || p[0] == "" || p[1] == "" || len(p[2]) < 2 ||
+		!strings.ContainsRune(separators, rune(p[2][0])) {
 		return "", "", "", false
 	}
 	return p[0], p[1], p[2], true
