@@ -27,13 +27,14 @@ func TestStrangersNamesAreNotAsked(t *testing.T) {
 // TestAskedOnce: each name is asked for once, whatever the answer, also by many at once.
 func TestAskedOnce(t *testing.T) {
 	a := newAuthor(t)
-	z := &zone{texts: map[string]string{"_dmarc.client.example": "v=DMARC1; p=reject", "s._domainkey.client.example": a.record}}
+	z := rejecting(a.record)
 	j := NewJudge(z)
 	raw := a.sign(t, plain, "client.example")
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if v, err := j.Redirectable(t.Context(), "mail.client.example", strings.NewReader(raw)); err != nil || !v.Redirect {
+			v, err := j.Redirectable(t.Context(), "mail.client.example", strings.NewReader(raw))
+			if err != nil || !v.Redirect {
 				t.Errorf("Redirectable = %+v, %v, want a redirect", v, err)
 			}
 		})
@@ -73,12 +74,15 @@ func TestSilentDNS(t *testing.T) {
 // others from being asked.
 func TestSilentDomain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		z := &zone{texts: map[string]string{"_dmarc.a.example": "?", "_dmarc.b.example": "?", "_dmarc.c.example": "v=DMARC1; p=none"}}
+		z := &zone{texts: map[string]string{
+			"_dmarc.a.example": "?", "_dmarc.b.example": "?", "_dmarc.c.example": "v=DMARC1; p=none",
+		}}
 		j := NewJudge(z)
 		start := time.Now()
 		for range 10 {
 			for domain, want := range map[string]bool{"a.example": false, "b.example": false, "c.example": true} {
-				if v, err := j.Redirectable(t.Context(), domain, strings.NewReader(plain)); err != nil || v.Redirect != want {
+				v, err := j.Redirectable(t.Context(), domain, strings.NewReader(plain))
+				if err != nil || v.Redirect != want {
 					t.Fatalf("%s: Redirectable = %+v, %v, want %v", domain, v, err, want)
 				}
 			}
@@ -95,7 +99,11 @@ func TestSilentKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAuthor(t)
 		const reject = "v=DMARC1; p=reject"
-		z := &zone{texts: map[string]string{"_dmarc.evil.example": reject, "_dmarc.good.example": reject, "s._domainkey.good.example": a.record}}
+		z := &zone{texts: map[string]string{
+			"_dmarc.evil.example":       reject,
+			"_dmarc.good.example":       reject,
+			"s._domainkey.good.example": a.record,
+		}}
 		raw := plain
 		for i := range 2 * maxSilent {
 			signer := fmt.Sprintf("n%d.evil.example", i)
@@ -103,10 +111,13 @@ func TestSilentKeys(t *testing.T) {
 			raw = a.sign(t, raw, signer)
 		}
 		j := NewJudge(z)
-		if v, err := j.Redirectable(t.Context(), "evil.example", strings.NewReader(raw)); err != nil || v.Redirect {
+		v, err := j.Redirectable(t.Context(), "evil.example", strings.NewReader(raw))
+		if err != nil || v.Redirect {
 			t.Fatalf("Redirectable = %+v, %v, want no redirect", v, err)
 		}
-		if v, err := j.Redirectable(t.Context(), "good.example", strings.NewReader(a.sign(t, plain, "good.example"))); err != nil || !v.Redirect {
+		good := a.sign(t, plain, "good.example")
+		v, err = j.Redirectable(t.Context(), "good.example", strings.NewReader(good))
+		if err != nil || !v.Redirect {
 			t.Errorf("after it another one: Redirectable = %+v, %v, want a redirect", v, err)
 		}
 	})
@@ -123,7 +134,9 @@ func TestOutage(t *testing.T) {
 				redirects := func(want bool) {
 					t.Helper()
 					for i := range 2 * maxSilent {
-						if v, err := j.Redirectable(t.Context(), fmt.Sprintf("d%d.example", i), strings.NewReader(plain)); err != nil || v.Redirect != want {
+						domain := fmt.Sprintf("d%d.example", i)
+						v, err := j.Redirectable(t.Context(), domain, strings.NewReader(plain))
+						if err != nil || v.Redirect != want {
 							t.Errorf("domain %d: Redirectable = %+v, %v, want %v", i, v, err, want)
 						}
 					}
@@ -164,7 +177,8 @@ func TestCutShort(t *testing.T) {
 			ctx  context.Context
 			want bool
 		}{{short, false}, {t.Context(), true}, {t.Context(), true}} {
-			if v, err := j.Redirectable(tt.ctx, "client.example", strings.NewReader(plain)); err != nil || v.Redirect != tt.want {
+			v, err := j.Redirectable(tt.ctx, "client.example", strings.NewReader(plain))
+			if err != nil || v.Redirect != tt.want {
 				t.Errorf("Redirectable = %+v, %v, want a redirect: %v", v, err, tt.want)
 			}
 		}

@@ -65,7 +65,8 @@ func (j *Judge) Redirectable(ctx context.Context, domain string, message io.Read
 	case err != nil:
 		return Verdict{}, err
 	case verified != "":
-		return Verdict{true, verified, fmt.Sprintf("%s, and a redirect passes by the DKIM signature of %s", p.says, verified)}, nil
+		says := fmt.Sprintf("%s, and a redirect passes by the DKIM signature of %s", p.says, verified)
+		return Verdict{true, verified, says}, nil
 	}
 	return Verdict{Why: fmt.Sprintf("%s, and nothing lets a redirect pass: %s", p.says, why)}, nil
 }
@@ -109,7 +110,8 @@ func (j *Judge) policy(ctx context.Context, domain string) policy {
 		case errors.Is(err, dmarc.ErrNoPolicy):
 			continue
 		case err != nil:
-			return policy{true, true, true, fmt.Sprintf("the DMARC policy of %s is not known (%s)", domain, reason(err))}
+			says := fmt.Sprintf("the DMARC policy of %s is not known (%s)", domain, reason(err))
+			return policy{true, true, true, says}
 		}
 		asks := record.Policy
 		if name != domain && record.SubdomainPolicy != "" {

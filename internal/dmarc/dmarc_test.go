@@ -33,6 +33,14 @@ type zone struct {
 	asked []string
 }
 
+// rejecting is a DNS with the policy reject for client.example, and with a key of that domain.
+func rejecting(key string) *zone {
+	return &zone{texts: map[string]string{
+		"_dmarc.client.example":       "v=DMARC1; p=reject",
+		"s._domainkey.client.example": key,
+	}}
+}
+
 func (z *zone) LookupTXT(ctx context.Context, name string) ([]string, error) {
 	z.mu.Lock()
 	z.asked = append(z.asked, name)
@@ -51,7 +59,9 @@ func (z *zone) LookupTXT(ctx context.Context, name string) ([]string, error) {
 		return nil, &net.DNSError{Err: "server misbehaving", Name: name, Server: "192.0.2.53:53", IsTemporary: true}
 	case text == "?":
 		<-ctx.Done()
-		return nil, &net.DNSError{Err: "i/o timeout", Name: name, Server: "192.0.2.53:53", IsTimeout: true, IsTemporary: true}
+		return nil, &net.DNSError{
+			Err: "i/o timeout", Name: name, Server: "192.0.2.53:53", IsTimeout: true, IsTemporary: true,
+		}
 	case !known:
 		return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
 	}
@@ -78,7 +88,9 @@ const plain = "From: Alice <alice@mail.client.example>\r\nSubject: x\r\n\r\nhell
 func (a author) sign(t testing.TB, raw, domain string) string {
 	t.Helper()
 	var b strings.Builder
-	err := dkim.Sign(&b, strings.NewReader(raw), &dkim.SignOptions{Domain: domain, Selector: "s", Signer: a.key, HeaderKeys: []string{"From", "Subject"}})
+	err := dkim.Sign(&b, strings.NewReader(raw), &dkim.SignOptions{
+		Domain: domain, Selector: "s", Signer: a.key, HeaderKeys: []string{"From", "Subject"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +113,8 @@ func TestRedirectable(t *testing.T) {
 	stranger := a.sign(t, plain, "other.example")
 	const reject = "v=DMARC1; p=reject"
 	const at = "mail.client.example"
+	own := func(record string) map[string]string { return map[string]string{"_dmarc." + at: record} }
+	broken := strings.Replace(signed, "hello", "hi", 1)
 	tests := []struct {
 		name    string
 		records map[string]string // besides the keys
@@ -109,44 +123,128 @@ func TestRedirectable(t *testing.T) {
 		says    string
 	}{
 		{"no policy anywhere", nil, plain, true, "mail.client.example has no DMARC policy"},
-		{"p=none", map[string]string{"_dmarc." + at: "v=DMARC1; p=none"}, plain, true, "the DMARC policy of mail.client.example is none"},
-		{"p=quarantine, not signed", map[string]string{"_dmarc." + at: "v=DMARC1; p=quarantine"}, plain, false, "is quarantine, and nothing lets a redirect pass: it has no DKIM signature of its domain"},
-		{"p=reject, signed by its organisation", map[string]string{"_dmarc." + at: reject}, signed, true, "is reject, and a redirect passes by the DKIM signature of client.example"},
-		{"p=reject, strict, signed by its organisation", map[string]string{"_dmarc." + at: reject + "; adkim=s"}, signed, false, "no DKIM signature of its domain"},
-		{"p=reject, strict, signed by the very domain", map[string]string{"_dmarc." + at: reject + "; adkim=s"}, sub, true, "signature of mail.client.example"},
-		{"p=reject, signed by a stranger", map[string]string{"_dmarc." + at: reject}, stranger, false, "no DKIM signature of its domain"},
-		{"p=reject, broken", map[string]string{"_dmarc." + at: reject}, strings.Replace(signed, "hello", "hi", 1), false, "signature of client.example does not verify (body hash did not verify)"},
-		{"p=reject, broken, and another that is not", map[string]string{"_dmarc." + at: reject}, a.sign(t, strings.Replace(signed, "hello", "hi", 1), at), true, "signature of mail.client.example"},
-		{"the organisation's policy", map[string]string{"_dmarc.client.example": reject}, plain, false, "the DMARC policy of mail.client.example is reject"},
-		{"the organisation's policy for subdomains", map[string]string{"_dmarc.client.example": reject + "; sp=none"}, plain, true, "is none"},
-		{"the domain's own comes first", map[string]string{"_dmarc." + at: "v=DMARC1; p=none", "_dmarc.client.example": reject}, plain, true, "is none"},
-		{"sp is not for the domain itself", map[string]string{"_dmarc." + at: reject + "; sp=none"}, plain, false, "is reject"},
-		{"a policy with spaces", map[string]string{"_dmarc." + at: "V = DMARC1 ;p=reject"}, plain, false, "is reject"},
-		{"another TXT record that looks like one", map[string]string{"_dmarc." + at: "v=spf1 -all; and more"}, plain, true, "has no DMARC policy"},
-		{"a policy with a space in front", map[string]string{"_dmarc." + at: " v=DMARC1; p=reject"}, plain, false, "is reject"},
-		{"a policy whose version is not first", map[string]string{"_dmarc." + at: "p=reject; v=DMARC1"}, plain, false, "is not known (there is a record that does not begin with v=DMARC1;)"},
-		{"a policy without a separator", map[string]string{"_dmarc." + at: "v=DMARC1 p=reject"}, plain, false, "is not known (there is a record that does not begin"},
-		{"a policy in quotes, beside another", map[string]string{"_dmarc." + at: `"v=DMARC1; p=reject"|v=DMARC1; p=none`}, plain, false, "is not known (there is a record that does not begin"},
-		{"a policy of another version", map[string]string{"_dmarc." + at: "v=DMARC2; p=reject"}, plain, true, "has no DMARC policy"},
-		{"two policies", map[string]string{"_dmarc." + at: "v=DMARC1; p=none|v=DMARC1; p=reject"}, plain, false, "is not known (there are 2 records)"},
-		{"a policy among other records", map[string]string{"_dmarc." + at: "v=spf1 -all; and more|v=DMARC1; p=none|x"}, plain, true, "is none"},
-		{"another TXT record", map[string]string{"_dmarc." + at: "v=spf1 -all"}, plain, true, "has no DMARC policy"},
-		{"a policy that cannot be read", map[string]string{"_dmarc." + at: "v=DMARC1; p=REJECT!"}, plain, false, "the DMARC policy of mail.client.example is not known (invalid policy"},
-		{"a policy that cannot be read, signed by its organisation: it may be strict", map[string]string{"_dmarc." + at: "v=DMARC1; p=reject; adkim=x"}, signed, false, "is not known"},
-		{"a policy that cannot be read, signed by the very domain", map[string]string{"_dmarc." + at: "v=DMARC1; p=reject; adkim=x"}, sub, true, "is not known"},
-		{"the server fails", map[string]string{"_dmarc." + at: "!"}, plain, false, "is not known (lookup _dmarc.mail.client.example. on 192.0.2.53:53: server misbehaving)"},
-		{"the server fails, but the key is there", map[string]string{"_dmarc." + at: "!"}, sub, true, "signature of mail.client.example"},
-		{"the key's server fails", map[string]string{"_dmarc." + at: reject, "s._domainkey.client.example": "!"}, signed, false, "does not verify (key unavailable"},
-		{"the key was revoked", map[string]string{"_dmarc." + at: reject, "s._domainkey.client.example": "v=DKIM1; p="}, signed, false, "key revoked"},
-		{"no end of the header", map[string]string{"_dmarc." + at: reject}, "From: alice@mail.client.example", false, "its signatures cannot be read"},
+		{"p=none", own("v=DMARC1; p=none"), plain, true, "the DMARC policy of mail.client.example is none"},
+		{
+			"p=quarantine, not signed",
+			own("v=DMARC1; p=quarantine"), plain, false,
+			"is quarantine, and nothing lets a redirect pass: it has no DKIM signature of its domain",
+		},
+		{
+			"p=reject, signed by its organisation",
+			own(reject), signed, true,
+			"is reject, and a redirect passes by the DKIM signature of client.example",
+		},
+		{
+			"p=reject, strict, signed by its organisation",
+			own(reject + "; adkim=s"), signed, false, "no DKIM signature of its domain",
+		},
+		{
+			"p=reject, strict, signed by the very domain",
+			own(reject + "; adkim=s"), sub, true, "signature of mail.client.example",
+		},
+		{"p=reject, signed by a stranger", own(reject), stranger, false, "no DKIM signature of its domain"},
+		{
+			"p=reject, broken",
+			own(reject), broken, false,
+			"signature of client.example does not verify (body hash did not verify)",
+		},
+		{
+			"p=reject, broken, and another that is not",
+			own(reject), a.sign(t, broken, at), true, "signature of mail.client.example",
+		},
+		{
+			"the organisation's policy",
+			map[string]string{"_dmarc.client.example": reject},
+			plain, false,
+			"the DMARC policy of mail.client.example is reject",
+		},
+		{
+			"the organisation's policy for subdomains",
+			map[string]string{"_dmarc.client.example": reject + "; sp=none"},
+			plain, true, "is none",
+		},
+		{
+			"the domain's own comes first",
+			map[string]string{"_dmarc." + at: "v=DMARC1; p=none", "_dmarc.client.example": reject},
+			plain, true, "is none",
+		},
+		{"sp is not for the domain itself", own(reject + "; sp=none"), plain, false, "is reject"},
+		{"a policy with spaces", own("V = DMARC1 ;p=reject"), plain, false, "is reject"},
+		{
+			"another TXT record that looks like one",
+			own("v=spf1 -all; and more"), plain, true, "has no DMARC policy",
+		},
+		{"a policy with a space in front", own(" v=DMARC1; p=reject"), plain, false, "is reject"},
+		{
+			"a policy whose version is not first",
+			own("p=reject; v=DMARC1"), plain, false,
+			"is not known (there is a record that does not begin with v=DMARC1;)",
+		},
+		{
+			"a policy without a separator",
+			own("v=DMARC1 p=reject"), plain, false, "is not known (there is a record that does not begin",
+		},
+		{
+			"a policy in quotes, beside another",
+			own(`"v=DMARC1; p=reject"|v=DMARC1; p=none`), plain, false,
+			"is not known (there is a record that does not begin",
+		},
+		{"a policy of another version", own("v=DMARC2; p=reject"), plain, true, "has no DMARC policy"},
+		{
+			"two policies",
+			own("v=DMARC1; p=none|v=DMARC1; p=reject"), plain, false, "is not known (there are 2 records)",
+		},
+		{
+			"a policy among other records",
+			own("v=spf1 -all; and more|v=DMARC1; p=none|x"), plain, true, "is none",
+		},
+		{"another TXT record", own("v=spf1 -all"), plain, true, "has no DMARC policy"},
+		{
+			"a policy that cannot be read",
+			own("v=DMARC1; p=REJECT!"), plain, false,
+			"the DMARC policy of mail.client.example is not known (invalid policy",
+		},
+		{
+			"a policy that cannot be read, signed by its organisation: it may be strict",
+			own("v=DMARC1; p=reject; adkim=x"), signed, false, "is not known",
+		},
+		{
+			"a policy that cannot be read, signed by the very domain",
+			own("v=DMARC1; p=reject; adkim=x"), sub, true, "is not known",
+		},
+		{
+			"the server fails",
+			own("!"), plain, false,
+			"is not known (lookup _dmarc.mail.client.example. on 192.0.2.53:53: server misbehaving)",
+		},
+		{"the server fails, but the key is there", own("!"), sub, true, "signature of mail.client.example"},
+		{
+			"the key's server fails",
+			map[string]string{"_dmarc." + at: reject, "s._domainkey.client.example": "!"},
+			signed, false, "does not verify (key unavailable",
+		},
+		{
+			"the key was revoked",
+			map[string]string{"_dmarc." + at: reject, "s._domainkey.client.example": "v=DKIM1; p="},
+			signed, false, "key revoked",
+		},
+		{
+			"no end of the header",
+			own(reject), "From: alice@mail.client.example", false, "its signatures cannot be read",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			z := &zone{texts: map[string]string{"s._domainkey.client.example": a.record, "s._domainkey.mail.client.example": a.record, "s._domainkey.other.example": a.record}}
+			z := &zone{texts: map[string]string{
+				"s._domainkey.client.example":      a.record,
+				"s._domainkey.mail.client.example": a.record,
+				"s._domainkey.other.example":       a.record,
+			}}
 			for name, text := range tt.records {
 				z.texts[name] = text
 			}
-			if v := judged(t, z, "Mail.Client.Example", tt.raw); v.Redirect != tt.want || !strings.Contains(v.Why, tt.says) {
+			v := judged(t, z, "Mail.Client.Example", tt.raw)
+			if v.Redirect != tt.want || !strings.Contains(v.Why, tt.says) {
 				t.Errorf("Redirectable = %+v, want %v, since %q", v, tt.want, tt.says)
 			}
 		})
@@ -166,7 +264,8 @@ func TestEd25519(t *testing.T) {
 		"s._domainkey.letters.client.example": all.record,
 	}}
 	alone := modern.sign(t, plain, "client.example")
-	const says = "the DKIM signature of client.example does not verify (no key for signature: it is Ed25519, which many receivers do not know)"
+	const says = "the DKIM signature of client.example does not verify " +
+		"(no key for signature: it is Ed25519, which many receivers do not know)"
 	if v := judged(t, z, "client.example", alone); v.Redirect || !strings.Contains(v.Why, says) {
 		t.Errorf("Redirectable = %+v, want no redirect, since %q", v, says)
 	}
@@ -179,7 +278,7 @@ func TestEd25519(t *testing.T) {
 // TestMain).
 func TestUnreadable(t *testing.T) {
 	a := newAuthor(t)
-	z := &zone{texts: map[string]string{"_dmarc.client.example": "v=DMARC1; p=reject", "s._domainkey.client.example": a.record}}
+	z := rejecting(a.record)
 	broken := errors.New("the disk is gone")
 	raw := a.sign(t, a.sign(t, plain, "client.example"), "client.example")
 	for _, at := range []int{10, len(raw) - 3} {
@@ -188,7 +287,8 @@ func TestUnreadable(t *testing.T) {
 			t.Errorf("after %d octets: Redirectable = %v, want the reader's error", at, err)
 		}
 	}
-	if _, err := NewJudge(z).Redirectable(t.Context(), "client.example", iotest.DataErrReader(strings.NewReader(raw))); err != nil {
+	all := iotest.DataErrReader(strings.NewReader(raw))
+	if _, err := NewJudge(z).Redirectable(t.Context(), "client.example", all); err != nil {
 		t.Errorf("Redirectable = %v, want the end of the message to be none", err)
 	}
 }
@@ -212,7 +312,8 @@ func (c *cut) Read(p []byte) (int, error) {
 func FuzzRedirectable(f *testing.F) {
 	a := newAuthor(f)
 	f.Add(a.sign(f, plain, "client.example"), "v=DMARC1; p=reject; sp=none; adkim=s; pct=50", a.record)
-	f.Add("DKIM-Signature: v=1; a=rsa-sha256; d=client.example; s=s; h=from; bh=; b=\r\n\r\n", "v=DMARC1;p=none", "v=DKIM1; k=rsa; p=MA==")
+	f.Add("DKIM-Signature: v=1; a=rsa-sha256; d=client.example; s=s; h=from; bh=; b=\r\n\r\n",
+		"v=DMARC1;p=none", "v=DKIM1; k=rsa; p=MA==")
 	f.Add(a.sign(f, plain, "mail.client.example"), "v=DMARC1;p=reject", keyOf(16_000))
 	f.Fuzz(func(t *testing.T, raw, record, key string) {
 		if record == "?" || key == "?" {
@@ -225,7 +326,8 @@ func FuzzRedirectable(f *testing.F) {
 			}
 		})
 		z.texts["_dmarc.mail.client.example"] = "v=DMARC1; p=reject"
-		if v := judged(t, z, "mail.client.example", raw); v.Redirect && !strings.Contains(strings.ToLower(raw), "dkim-signature") {
+		v := judged(t, z, "mail.client.example", raw)
+		if v.Redirect && !strings.Contains(strings.ToLower(raw), "dkim-signature") {
 			t.Errorf("Redirectable = %+v, want an unsigned message not to pass", v)
 		}
 	})

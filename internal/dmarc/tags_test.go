@@ -64,24 +64,42 @@ func TestTags(t *testing.T) {
 		{"i of the domain", sign(of("alice@client.example")), "", true, "passes by"},
 		{"i of a subdomain", sign(of("alice@mail.client.example")), "", true, "passes by"},
 		{"i of another domain", sign(of("alice@other.example")), "", false, "does not verify (domain mismatch)"},
-		{"i in another case, which the library takes for another domain", sign(of("alice@Client.Example")), "", false, "does not verify (domain mismatch)"},
+		{
+			"i in another case, which the library takes for another domain",
+			sign(of("alice@Client.Example")), "", false, "does not verify (domain mismatch)",
+		},
 		{"a key for i of the very domain, and it is", sign(of("alice@client.example")), "; t=s", true, "passes by"},
 		{"a key for i of the very domain, and i is not said", sign(nothing), "; t=s", true, "passes by"},
-		{"a key for i of the very domain, and it is one below", sign(of("alice@mail.client.example")), "; t=s", false, "its identity is not of exactly its domain, as the key requires: t=s"},
+		{
+			"a key for i of the very domain, and it is one below",
+			sign(of("alice@mail.client.example")), "; t=s", false,
+			"its identity is not of exactly its domain, as the key requires: t=s",
+		},
 		{"a key that is tested", sign(nothing), "; t=y", false, "its domain is in test mode: t=y"},
-		{"a key that is tested, among flags", sign(nothing), " ; t = s : y ;", false, "its domain is in test mode: t=y"},
+		{
+			"a key that is tested, among flags",
+			sign(nothing), " ; t = s : y ;", false, "its domain is in test mode: t=y",
+		},
 		{"flags that nobody knows", sign(nothing), "; t=yes:n", true, "passes by"},
 		{"a key for something else than mail", sign(nothing), "; s=tlsrpt", false, "inappropriate service"},
-		{"a part of the body alone", strings.Replace(sign(nothing), "; d=", "; l=5; d=", 1), "", false, "does not verify (message contains an insecure body length tag)"},
+		{
+			"a part of the body alone",
+			strings.Replace(sign(nothing), "; d=", "; l=5; d=", 1), "", false,
+			"does not verify (message contains an insecure body length tag)",
+		},
 		{"the last of three signatures", signedBelow(strangers, sign(nothing)), "", true, "passes by"},
-		{"the fourth, which many receivers do not look at", signedBelow(a.sign(t, strangers, "more.example"), sign(nothing)), "", false, "no DKIM signature of its domain"},
+		{
+			"the fourth, which many receivers do not look at",
+			signedBelow(a.sign(t, strangers, "more.example"), sign(nothing)), "", false,
+			"no DKIM signature of its domain",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if strings.Contains(tt.name, "part of the body") && !strings.Contains(tt.raw, "l=5") {
 				t.Fatalf("the message has no l=5:\n%s", tt.raw)
 			}
-			z := &zone{texts: map[string]string{"_dmarc." + domain: "v=DMARC1; p=reject", "s._domainkey." + domain: a.record + tt.key}}
+			z := rejecting(a.record + tt.key)
 			if v := judged(t, z, domain, tt.raw); v.Redirect != tt.want || !strings.Contains(v.Why, tt.says) {
 				t.Errorf("Redirectable = %+v, want %v, since %q", v, tt.want, tt.says)
 			}
@@ -112,7 +130,8 @@ func TestLongAnswers(t *testing.T) {
 	}}
 	for raw, want := range map[string]bool{plain: false, a.sign(t, plain, "client.example"): true} {
 		v, err := NewJudge(resolver).Redirectable(t.Context(), "client.example", strings.NewReader(raw))
-		if err != nil || v.Redirect != want || !strings.HasPrefix(v.Why, "the DMARC policy of client.example is reject") {
+		if err != nil || v.Redirect != want ||
+			!strings.HasPrefix(v.Why, "the DMARC policy of client.example is reject") {
 			t.Errorf("Redirectable = %+v, %v; want %v by the policy reject", v, err, want)
 		}
 	}
@@ -138,9 +157,10 @@ func recordOf(key *rsa.PublicKey) string {
 // TestBareKey: a key without its frame is one that receivers do not read.
 func TestBareKey(t *testing.T) {
 	a := newAuthor(t)
-	bare := "v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(x509.MarshalPKCS1PublicKey(a.key.Public().(*rsa.PublicKey)))
-	z := &zone{texts: map[string]string{"_dmarc.client.example": "v=DMARC1; p=reject", "s._domainkey.client.example": bare}}
-	if v := judged(t, z, "client.example", a.sign(t, plain, "client.example")); v.Redirect || !strings.Contains(v.Why, "its key is not in the form that receivers read") {
+	public := x509.MarshalPKCS1PublicKey(a.key.Public().(*rsa.PublicKey))
+	z := rejecting("v=DKIM1; k=rsa; p=" + base64.StdEncoding.EncodeToString(public))
+	v := judged(t, z, "client.example", a.sign(t, plain, "client.example"))
+	if v.Redirect || !strings.Contains(v.Why, "its key is not in the form that receivers read") {
 		t.Errorf("Redirectable = %+v, want no redirect, since its key cannot be read", v)
 	}
 }
@@ -153,7 +173,7 @@ func TestLargeKeys(t *testing.T) {
 		1024: "signature did not verify", 8192: "signature did not verify",
 		8193: "its key has 8193 " + tooLarge, 90_000: tooLarge, 370_000: "its answer is longer than 16 KiB",
 	} {
-		z := &zone{texts: map[string]string{"_dmarc.client.example": "v=DMARC1; p=reject", "s._domainkey.client.example": keyOf(bits)}}
+		z := rejecting(keyOf(bits))
 		effort.Within(t, len(raw), func() {
 			if v := judged(t, z, "client.example", raw); v.Redirect || !strings.Contains(v.Why, want) {
 				t.Errorf("%d bits: Redirectable = %+v, want no redirect, since %q", bits, v, want)
@@ -167,9 +187,10 @@ func TestNoTimeToVerify(t *testing.T) {
 	const half = 50_000 // octets
 	a := newAuthor(t)
 	raw := a.sign(t, plain+strings.Repeat("hello\r\n", 20_000), "client.example")
-	z := &zone{texts: map[string]string{"_dmarc.client.example": "v=DMARC1; p=reject", "s._domainkey.client.example": a.record}}
+	z := rejecting(a.record)
 	ctx, cancel := context.WithCancel(t.Context())
-	slow := io.MultiReader(strings.NewReader(raw[:half]), readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF }), strings.NewReader(raw[half:]))
+	ends := readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF })
+	slow := io.MultiReader(strings.NewReader(raw[:half]), ends, strings.NewReader(raw[half:]))
 	v, err := NewJudge(z).Redirectable(ctx, "client.example", slow)
 	if err != nil || v.Redirect || !strings.HasSuffix(v.Why, "there was no time to verify its signatures") {
 		t.Errorf("Redirectable = %+v, %v, want no redirect, since there was no time", v, err)

@@ -48,7 +48,9 @@ var (
 // flagged reports whether a key has a flag.
 func flagged(key, flag string) bool {
 	m := flags.FindStringSubmatch(key)
-	return m != nil && slices.ContainsFunc(strings.Split(m[1], ":"), func(s string) bool { return strings.TrimSpace(s) == flag })
+	return m != nil && slices.ContainsFunc(strings.Split(m[1], ":"), func(s string) bool {
+		return strings.TrimSpace(s) == flag
+	})
 }
 
 // signers are the domains whose keys are only for identities of exactly the domain. A verifier asks
@@ -127,7 +129,9 @@ func (s *signers) fault(v *dkim.Verification) error {
 // verify is the domain of a signature that verifies and is aligned. When there is none, or ctx ends
 // before it is found, it is empty, and why is the reason. The error is that of the reader of the
 // message.
-func (j *Judge) verify(ctx context.Context, message io.Reader, aligned func(signer string) bool) (domain, why string, err error) {
+func (j *Judge) verify(
+	ctx context.Context, message io.Reader, aligned func(signer string) bool,
+) (domain, why string, err error) {
 	src := &wholeReader{ctx: ctx, r: message}
 	keys := &signers{strict: map[string]bool{}}
 	found, failed := dkim.VerifyWithOptions(src, &dkim.VerifyOptions{

@@ -48,7 +48,8 @@ func fetchmail(src string, notes *noteList) ([]Account, error) {
 		}
 	}
 	if r.end(); !r.polls {
-		return nil, fmt.Errorf("%s: there is no account; a fetchmailrc names each server after `poll` or `skip`", notes.name)
+		return nil, fmt.Errorf("%s: there is no account; a fetchmailrc names each server after `poll` or `skip`",
+			notes.name)
 	}
 	return r.accounts, nil
 }
@@ -100,7 +101,8 @@ func (r *rc) statement() error {
 	case word == "poll", word == "skip", word == "defaults":
 		r.begin(word, t.line)
 	case !r.inside:
-		return fmt.Errorf("%s: %s stands before the first `poll`, so this is not a fetchmailrc", r.notes.at(t.line), word)
+		return fmt.Errorf("%s: %s stands before the first `poll`, so this is not a fetchmailrc",
+			r.notes.at(t.line), word)
 	case word == "user":
 		r.user(t.line)
 	case word == "is", word == "to":
@@ -114,7 +116,8 @@ func (r *rc) statement() error {
 // unknown skips what is not understood. It may be part of a password, so nothing of it is shown.
 func (r *rc) unknown(t token) error {
 	if !r.inside {
-		return fmt.Errorf("%s: the file does not begin with `poll`, `skip`, `defaults` or `set`, so this is not a fetchmailrc", r.notes.at(t.line))
+		return fmt.Errorf("%s: the file does not begin with `poll`, `skip`, `defaults` or `set`, "+
+			"so this is not a fetchmailrc", r.notes.at(t.line))
 	}
 	for r.at < len(r.tokens) && !known(r.peek()) {
 		r.at++
@@ -208,7 +211,8 @@ func (r *rc) localNames(line int) {
 		r.at++
 	}
 	if len(names) > 1 || names[0] == "*" {
-		r.notes.add(line, "multidrop: fetchmail sorts by the recipient in a header field; postrider forwards by its routes, which can match that field")
+		r.notes.add(line, "multidrop: fetchmail sorts by the recipient in a header field; "+
+			"postrider forwards by its routes, which can match that field")
 		return
 	}
 	r.notes.add(line, "local users are ignored: the routes of the configuration say where mail goes")
@@ -241,8 +245,8 @@ func (r *rc) record(o options) {
 	password, err := literal(o.pass)
 	a.Password, a.Fault = password, errors.Join(o.fault, err)
 	if o.pass == "" {
-		a.Fault = errors.Join(a.Fault, fmt.Errorf("there is no password for the user %q of %s; fetchmail asks for it, or takes it from .netrc; add `password` to the file",
-			o.user, host))
+		a.Fault = errors.Join(a.Fault, fmt.Errorf("there is no password for the user %q of %s; "+
+			"fetchmail asks for it, or takes it from .netrc; add `password` to the file", o.user, host))
 	}
 	if o.skip {
 		r.notes.add(o.line, "skip: the inbox is added, but not active")

@@ -12,7 +12,8 @@ func FuzzFetchmail(f *testing.F) {
 }
 
 func FuzzGetmail(f *testing.F) {
-	fuzz(f, "getmailrc", "[retriever]\ntype = SimpleIMAPSSLRetriever\nusername = a\npassword = hunter2\n", "[retriever]\nmailboxes = (", "")
+	const retriever = "[retriever]\ntype = SimpleIMAPSSLRetriever\nusername = a\npassword = hunter2\n"
+	fuzz(f, "getmailrc", retriever, "[retriever]\nmailboxes = (", "")
 }
 
 // fuzz looks for a text that makes a parser work for long when it is repeated, and for an account
@@ -20,7 +21,8 @@ func FuzzGetmail(f *testing.F) {
 func fuzz(f *testing.F, format string, begins ...string) {
 	for _, begin := range begins {
 		for _, text := range []string{
-			"user a ", "is a ", "pass 'b' ", "\"", "\\", "\\x", "\\0", "=", "no ", "no", "#", "\n", "folder a ", "poll h ", "set ", "x ", "\\\n",
+			"user a ", "is a ", "pass 'b' ", "\"", "\\", "\\x", "\\0", "=", "no ", "no", "#", "\n",
+			"folder a ", "poll h ", "set ", "x ", "\\\n",
 			"[a]\n", "a = b\n", " b\n", "(\"a\",", "'", ":", ";", "\x00",
 		} {
 			f.Add(begin, text)

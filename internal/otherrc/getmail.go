@@ -31,8 +31,8 @@ func getmail(src string, notes *noteList) ([]Account, error) {
 	}
 	for _, key := range []string{"type", "server", "username"} { // notes and errors show them
 		if v := retriever[key]; strings.Contains(v.text, "\n") {
-			fault := fmt.Errorf("the value of %s in line %d continues on the next line, which is indented deeper; remove the blanks before that line",
-				key, v.line)
+			fault := fmt.Errorf("the value of %s in line %d continues on the next line, which is indented deeper; "+
+				"remove the blanks before that line", key, v.line)
 			return []Account{{Where: notes.at(kind.line), Fault: fault}}, nil
 		}
 	}
@@ -47,7 +47,8 @@ func getmail(src string, notes *noteList) ([]Account, error) {
 		return nil, nil
 	}
 	if strings.HasPrefix(kind.text, "Multidrop") {
-		notes.add(kind.line, "multidrop: getmail sorts by the recipient in a header field; postrider forwards by its routes, which can match that field")
+		notes.add(kind.line, "multidrop: getmail sorts by the recipient in a header field; "+
+			"postrider forwards by its routes, which can match that field")
 	}
 	if port, ok := retriever["port"]; ok {
 		if a.Port, err = strconv.Atoi(port.text); err != nil || a.Port == 0 {
@@ -84,11 +85,13 @@ func getmailPassword(retriever map[string]value) (string, error) {
 	}
 	command := retriever["password_command"]
 	if command.text == "" {
-		return "", errors.New("there is no password; getmail asks for it, or takes it from a keyring; add `password` to the file")
+		return "", errors.New("there is no password; " +
+			"getmail asks for it, or takes it from a keyring; add `password` to the file")
 	}
 	words, ok := tuple(command.text)
 	if !ok || len(words) == 0 {
-		return "", fmt.Errorf(`the password_command in line %d is not a list like ("pass", "mail/office")`, command.line)
+		return "", fmt.Errorf(`the password_command in line %d is not a list like ("pass", "mail/office")`,
+			command.line)
 	}
 	for i, w := range words {
 		words[i] = text.Arg(w)
@@ -108,7 +111,8 @@ var taken = []string{
 
 // certificates are keys of [retriever] that an operator sets otherwise.
 var certificates = map[string]string{
-	"ca_certs": ownTLS, "ssl_fingerprints": ownTLS, "ssl_cert_hostname": ownTLS, "certfile": ownClient, "keyfile": ownClient,
+	"ca_certs": ownTLS, "ssl_fingerprints": ownTLS, "ssl_cert_hostname": ownTLS,
+	"certfile": ownClient, "keyfile": ownClient,
 }
 
 // defaults is the section whose keys all other sections have, unless they have their own (Python's

@@ -59,7 +59,8 @@ const (
 	byRoutes  = "postrider forwards by the routes of its configuration"
 	unchanged = "postrider forwards mail as it came, see forward.mode"
 	noHooks   = "postrider runs no command around a connection"
-	ownTLS    = "postrider always checks certificates; for your own certificate use `inbox set --ca-file` or `--tls-fingerprint`"
+	ownTLS    = "postrider always checks certificates; " +
+		"for your own certificate use `inbox set --ca-file` or `--tls-fingerprint`"
 	ownClient = "for a client certificate: `inbox set --client-cert`"
 	multidrop = "routes can match any header field"
 )
@@ -78,18 +79,22 @@ var differences = map[string]difference{
 	"smtphost": {-1, byRoutes}, "fetchdomains": {-1, byRoutes}, "smtpaddress": {1, byRoutes}, "smtpname": {1, byRoutes},
 	"mda": {1, byRoutes}, "bsmtp": {1, byRoutes}, "lmtp": {0, byRoutes}, "antispam": {-1, byRoutes},
 	"esmtpname": {1, byRoutes}, "esmtppassword": {1, byRoutes}, "properties": {1, ""},
-	"rewrite": {0, unchanged}, "mimedecode": {0, unchanged}, "dropstatus": {0, unchanged}, "dropdelivered": {0, unchanged},
+	"rewrite": {0, unchanged}, "mimedecode": {0, unchanged},
+	"dropstatus": {0, unchanged}, "dropdelivered": {0, unchanged},
 	"preconnect": {1, noHooks}, "postconnect": {1, noHooks}, "plugin": {1, noHooks}, "plugout": {1, noHooks},
 	"interface": {1, "postrider uses any network interface"}, "monitor": {1, "postrider uses any network interface"},
-	"sslcertck": {0, ""}, "sslcertpath": {1, ownTLS}, "sslcertfile": {1, ownTLS}, "sslfingerprint": {1, ownTLS}, "sslcommonname": {1, ownTLS},
+	"sslcertck": {0, ""}, "sslcertpath": {1, ownTLS}, "sslcertfile": {1, ownTLS},
+	"sslfingerprint": {1, ownTLS}, "sslcommonname": {1, ownTLS},
 	"sslkey": {1, ownClient}, "sslcert": {1, ownClient},
 	"envelope": {-1, multidrop}, "qvirtual": {1, multidrop}, "localdomains": {-1, multidrop}, "aka": {-1, multidrop},
 
 	// Nothing is lost: details of a protocol, or of what fetchmail prints.
-	"uidl": {0, ""}, "dns": {0, ""}, "checkalias": {0, ""}, "tracepolls": {0, ""}, "timeout": {1, ""}, "batchlimit": {1, ""},
+	"uidl": {0, ""}, "dns": {0, ""}, "checkalias": {0, ""}, "tracepolls": {0, ""},
+	"timeout": {1, ""}, "batchlimit": {1, ""},
 	"fetchlimit": {1, ""}, "fetchsizelimit": {1, ""}, "fastuidl": {1, ""}, "expunge": {1, ""}, "warnings": {1, ""},
 	"forcecr": {0, ""}, "stripcr": {0, ""}, "pass8bits": {0, ""}, "bouncemail": {0, ""}, "spambounce": {0, ""},
-	"here": {0, ""}, "there": {0, ""}, "no": {0, ""}, "and": {0, ""}, "with": {0, ""}, "has": {0, ""}, "wants": {0, ""}, "options": {0, ""},
+	"here": {0, ""}, "there": {0, ""}, "no": {0, ""}, "and": {0, ""}, "with": {0, ""},
+	"has": {0, ""}, "wants": {0, ""}, "options": {0, ""},
 }
 
 // others are the keywords that statement and take read.
@@ -99,7 +104,8 @@ var others = []string{
 }
 
 var synonyms = map[string]string{
-	"server": "poll", "proto": "protocol", "username": "user", "password": "pass", "folders": "folder", "service": "port",
+	"server": "poll", "proto": "protocol", "username": "user", "password": "pass",
+	"folders": "folder", "service": "port",
 	"smtp": "smtphost", "pre": "preconnect", "post": "postconnect", "authenticate": "auth", "preauth": "auth",
 	"preauthenticate": "auth", "local": "localdomains", "pass8": "pass8bits", "mimedec": "mimedecode",
 }

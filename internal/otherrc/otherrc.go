@@ -114,7 +114,8 @@ var place = regexp.MustCompile(`^(env|file|command|oauth):`)
 // literal refuses a password that would be taken for the place of one.
 func literal(password string) (string, error) {
 	if kind := place.FindString(password); kind != "" {
-		return "", fmt.Errorf("the password begins with %s, which postrider would take for the place of a password; change the password", kind)
+		return "", fmt.Errorf("the password begins with %s, which postrider would take for the place of a password; "+
+			"change the password", kind)
 	}
 	return password, nil
 }
@@ -167,7 +168,8 @@ func Entries(accounts []Account, addresses map[string]string, app string) ([]inb
 	}
 	for user := range addresses {
 		if !used[user] {
-			return nil, fmt.Errorf("--address %s=%s: no account has that user; write USER or USER@HOST as in the file", user, addresses[user])
+			return nil, fmt.Errorf("--address %s=%s: no account has that user; write USER or USER@HOST as in the file",
+				user, addresses[user])
 		}
 	}
 	return entries, nil
@@ -204,7 +206,8 @@ func (a Account) settings() inbox.Changes {
 		folders = []string{"INBOX"}
 	}
 	return inbox.Changes{
-		Host: &a.Host, Port: &port, Security: &a.Security, Username: &a.Username, Password: &a.Password, Folders: folders,
+		Host: &a.Host, Port: &port, Security: &a.Security,
+		Username: &a.Username, Password: &a.Password, Folders: folders,
 	}
 }
 
@@ -215,8 +218,8 @@ func (a *Account) useApp(app string) error {
 	case a.OAuth == "":
 		return nil
 	case app == "":
-		return fmt.Errorf("%s: the login with OAuth2 cannot be taken from this file; set up an application as docs/providers.md says, "+
-			"and add --oauth NAME", a.OAuth)
+		return fmt.Errorf("%s: the login with OAuth2 cannot be taken from this file; "+
+			"set up an application as docs/providers.md says, and add --oauth NAME", a.OAuth)
 	}
 	a.Password = secret.OAuth + app
 	return nil

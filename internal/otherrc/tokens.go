@@ -33,7 +33,8 @@ func tokens(src string, notes *noteList) (list []token, err error) {
 		case c == '"' || c == '\'':
 			s, rest, ok := quoted(src)
 			if !ok {
-				return nil, fmt.Errorf("%s: the text that begins with %c has no end; close the quotes", notes.at(line), c)
+				return nil, fmt.Errorf("%s: the text that begins with %c has no end; close the quotes",
+					notes.at(line), c)
 			}
 			list = append(list, token{s, true, line})
 			line += strings.Count(src[:len(src)-len(rest)], "\n")
