@@ -78,8 +78,9 @@ func TestFindAndRemove(t *testing.T) {
 	onEach(t, func(t *testing.T, ctx context.Context, s *Store) {
 		check(t, s.db.Tx(ctx, func(tx *gorm.DB) error {
 			return db.Run(tx, `INSERT INTO contacts (id, name, email, keywords, is_active) VALUES
-				(20, 'Ann', 'ann@firm.example', '', 1), (21, 'Ann', 'ann2@firm.example', '', 1), (22, 'Bert', '', '', 1),
-				(23, '21', '', '', 1), (24, 'dan@firm.example', '', '', 1), (25, 'Dan', 'dan@firm.example', '', 1)`)
+				(20, 'Ann', 'ann@firm.example', '', 1), (21, 'Ann', 'ann2@firm.example', '', 1),
+				(22, 'Bert', '', '', 1), (23, '21', '', '', 1), (24, 'dan@firm.example', '', '', 1),
+				(25, 'Dan', 'dan@firm.example', '', 1)`)
 		}))
 		for who, want := range map[string]int64{
 			"ANN@firm.example": 20, "20": 20, "ann2@firm.example": 21, "Bert": 22, "23": 23,

@@ -13,9 +13,12 @@ func (s *site) thousand() {
 	s.add("box-0000@firm.example")
 	s.atOnce(func() {
 		s.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
-			INSERT INTO monitored_emails (email_address, email_password, description, is_active, host, port, security, allow_plaintext, username, auth, start,
-			last_error, scan_holder, scan_token, scan_until, created_at, updated_at, last_scanned_at)
-			SELECT printf('box-%04d@firm.example', i), '', '', 1, host, port, security, 0, username, auth, start, '', '', 0, 0, created_at, updated_at, last_scanned_at
+			INSERT INTO monitored_emails (email_address, email_password, description, is_active,
+			host, port, security, allow_plaintext, username, auth, start, last_error, scan_holder, scan_token, scan_until,
+			created_at, updated_at, last_scanned_at)
+			SELECT printf('box-%04d@firm.example', i), '', '', 1,
+			host, port, security, 0, username, auth, start, '', '', 0, 0,
+			created_at, updated_at, last_scanned_at
 			FROM monitored_emails, n`)
 		s.exec(
 			`UPDATE monitored_emails SET last_error = 'cannot be reached' WHERE email_address LIKE '%50@firm.example'`)
@@ -29,10 +32,13 @@ func (s *site) many(inbox string, n int) {
 	s.put(msg{inbox: inbox, subject: "the oldest", status: tasks.Dead, ago: 2 * time.Duration(n) * time.Minute})
 	s.atOnce(func() {
 		s.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-			INSERT INTO monitored_emails_tasks (inbox_id, folder_id, uid_validity, uid, message_id, fingerprint, subject, sender, size, route, priority, status,
-			attempt_count, lost_leases, receipt, worker, error_message, created_at, queued_at, updated_at, finished_at)
-			SELECT inbox_id, folder_id, 2, i, '', fingerprint, printf('number %d', i), '', 1, '', 0, 'forwarded', 1, 0, '', '', '',
-			datetime('2026-03-31', printf('-%d minutes', ? - i)) || '+00:00', queued_at, updated_at, finished_at FROM monitored_emails_tasks, n`, n, n)
+			INSERT INTO monitored_emails_tasks (inbox_id, folder_id, uid_validity, uid, message_id,
+			fingerprint, subject, sender, size, route, priority, status, attempt_count, lost_leases, receipt, worker,
+			error_message, created_at, queued_at, updated_at, finished_at)
+			SELECT inbox_id, folder_id, 2, i, '',
+			fingerprint, printf('number %d', i), '', 1, '', 0, 'forwarded', 1, 0, '', '',
+			'', datetime('2026-03-31', printf('-%d minutes', ? - i)) || '+00:00', queued_at, updated_at, finished_at
+			FROM monitored_emails_tasks, n`, n, n)
 	})
 }
 

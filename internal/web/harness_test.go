@@ -214,10 +214,11 @@ func (s *site) put(m msg) int64 {
 		visible = &micros
 	}
 	fingerprint := sha256.Sum256(fmt.Append(nil, s.uid))
-	s.exec(`INSERT INTO monitored_emails_tasks (inbox_id, folder_id, uid_validity, uid, message_id, fingerprint, is_read, subject, sender,
-		email_date, size, revision, route, mode, priority, status, skip_reason, attempt_count, lost_leases, visible_at, receipt, worker,
-		error_message, created_at, queued_at, updated_at, finished_at)
-		VALUES (?, ?, 1, ?, ?, ?, 1, ?, ?, ?, 48213, 'r1', ?, 'redirect', 0, ?, ?, 1, 0, ?, '', 'mail-a:4242:KX7PQ2AB', ?, ?, ?, ?, ?)`,
+	s.exec(`INSERT INTO monitored_emails_tasks (inbox_id, folder_id, uid_validity, uid, message_id, fingerprint,
+		is_read, subject, sender, email_date, size, revision, route, mode, priority, status, skip_reason, attempt_count,
+		lost_leases, visible_at, receipt, worker, error_message, created_at, queued_at, updated_at, finished_at)
+		VALUES (?, ?, 1, ?, ?, ?, 1, ?, ?, ?, 48213, 'r1', ?, 'redirect', 0, ?, ?, 1,
+		0, ?, '', 'mail-a:4242:KX7PQ2AB', ?, ?, ?, ?, ?)`,
 		s.inboxID[m.inbox], s.folder[m.inbox], s.uid, fmt.Sprintf("<%d.7f3a@mail.example>", s.uid), fingerprint[:],
 		m.subject, m.from, at.Add(-20*time.Second), "court-notices", m.status, m.skip, visible, m.reason,
 		at, at, at, finished)
