@@ -66,15 +66,16 @@ func (c *Composer) attached(m *message.Message, o Origin, remark string, encode,
 	if eight { // a multipart says what its parts hold (RFC 2045 6.4)
 		encoding = field("Content-Transfer-Encoding", "8bit")
 	}
-	head := c.composed(m, o, "attach", "Fwd: ") + encoding +
-		field("Content-Type", mime.FormatMediaType("multipart/mixed", map[string]string{"boundary": boundary})) + "\r\n" +
+	mixed := mime.FormatMediaType("multipart/mixed", map[string]string{"boundary": boundary})
+	head := c.composed(m, o, "attach", "Fwd: ") + encoding + field("Content-Type", mixed) + "\r\n" +
 		"--" + boundary + "\r\n" + note + "\r\n--" + boundary + "\r\n" + partHeader(fileName(m), encode, eight) + "\r\n"
 	original := storedPiece(m.Body, 0)
 	if encode {
 		original = base64Piece(m.Body)
 	}
 	return c.signed(&Content{
-		Mode: Attach, Remark: remark, eight: eight, parts: []piece{textPiece(head), original, textPiece("\r\n--" + boundary + "--\r\n")},
+		Mode: Attach, Remark: remark, eight: eight,
+		parts: []piece{textPiece(head), original, textPiece("\r\n--" + boundary + "--\r\n")},
 	})
 }
 

@@ -103,7 +103,7 @@ func (c *conn) noMechanism(offered string) *Error {
 		e.Err = errors.New("the relay offers only " + short(offered))
 		e.Fix = "allow a login with a password there"
 	case c.tls == nil:
-		e.Fix = "many relays offer it only on an encrypted connection: set smtp.security to starttls or tls; or remove smtp.username"
+		e.Fix = "many relays offer it only on an encrypted connection: " + fixTLS + "; or remove smtp.username"
 	default:
 		e.Fix = "set smtp.port to its submission port (465 or 587), or remove smtp.username"
 	}

@@ -74,7 +74,8 @@ func ofAlice(domain string) string { return from("Alice Example <alice@" + domai
 // Subject and a footer.
 func (a *sender) byList(raw string, marks bool) string {
 	if marks {
-		raw = strings.Replace(raw, "Subject: ", "Subject: [court] ", 1) + "-- \r\nTo leave this list, write to leave@list.example\r\n"
+		raw = strings.Replace(raw, "Subject: ", "Subject: [court] ", 1) +
+			"-- \r\nTo leave this list, write to leave@list.example\r\n"
 	}
 	return a.sign("List-Id: <court.list.example>\r\n"+raw, "list.example", over(usual+":List-Id"))
 }
@@ -86,18 +87,28 @@ var setups = []struct {
 }{
 	{"a signature of the domain", func(a *sender, d string) string { return a.sign(ofAlice(d), d) }},
 	{"a signature of a subdomain", func(a *sender, d string) string { return a.sign(ofAlice(d), "mail."+d) }},
-	{"a signature of a mail service", func(a *sender, d string) string { return a.sign(ofAlice(d), "service.example") }},
+	{"a signature of a mail service", func(a *sender, d string) string {
+		return a.sign(ofAlice(d), "service.example")
+	}},
 	{"SPF, no signature", func(_ *sender, d string) string { return ofAlice(d) }},
 	{"neither SPF nor a signature", func(a *sender, d string) string {
 		delete(a.zone, d)
 		return ofAlice(d)
 	}},
-	{"a mailing list that adds a footer", func(a *sender, d string) string { return a.byList(a.sign(ofAlice(d), d), true) }},
-	{"a mailing list that changes nothing", func(a *sender, d string) string { return a.byList(a.sign(ofAlice(d), d), false) }},
-	{"a broken signature", func(a *sender, d string) string { return strings.Replace(a.sign(ofAlice(d), d), "at ten", "at two", 1) }},
+	{"a mailing list that adds a footer", func(a *sender, d string) string {
+		return a.byList(a.sign(ofAlice(d), d), true)
+	}},
+	{"a mailing list that changes nothing", func(a *sender, d string) string {
+		return a.byList(a.sign(ofAlice(d), d), false)
+	}},
+	{"a broken signature", func(a *sender, d string) string {
+		return strings.Replace(a.sign(ofAlice(d), d), "at ten", "at two", 1)
+	}},
 	{"Ed25519 only", func(a *sender, d string) string { return a.sign(ofAlice(d), d, withEd25519) }},
 	{"Ed25519 and RSA", func(a *sender, d string) string { return a.sign(a.sign(ofAlice(d), d), d, withEd25519) }},
-	{"signatures of a service and of the domain", func(a *sender, d string) string { return a.sign(a.sign(ofAlice(d), d), "service.example") }},
+	{"signatures of a service and of the domain", func(a *sender, d string) string {
+		return a.sign(a.sign(ofAlice(d), d), "service.example")
+	}},
 	{"over-signed", func(a *sender, d string) string {
 		return a.sign(ofAlice(d), d, over(usual+":"+usual+":Sender:Reply-To:Cc"))
 	}},

@@ -15,7 +15,9 @@ import (
 
 // choose is mode Auto: redirect when receivers accept that with the author's From, else rewrite. It
 // also returns the reason.
-func (c *Composer) choose(ctx context.Context, m *message.Message, o Origin, s Style, form shape) (Mode, string, error) {
+func (c *Composer) choose(
+	ctx context.Context, m *message.Message, o Origin, s Style, form shape,
+) (Mode, string, error) {
 	fields, err := m.Fields()
 	if err != nil {
 		return "", "", err

@@ -44,6 +44,12 @@ const (
 )
 
 func TestAuto(t *testing.T) {
+	const (
+		quarantine = "v=DMARC1; p=quarantine"
+		passes     = "a redirect passes by the DKIM signature of client.example"
+		spaces     = "but not at every receiver: its signature covers white space beside a colon"
+		lasts      = "auto: its signatures would take long to verify"
+	)
 	tests := []struct {
 		name, policy, raw string
 		signs             string // the h= of a signature; empty for none
@@ -51,32 +57,116 @@ func TestAuto(t *testing.T) {
 		want              Mode
 		says              string
 	}{
-		{"signed", "v=DMARC1; p=reject", fromAlice + rest, "From:Subject", false, Redirect, "auto: the DMARC policy of client.example is reject, and a redirect passes by the DKIM signature of client.example"},
-		{"not signed, no policy", "", fromAlice + rest, "", false, Redirect, "auto: client.example has no DMARC policy"},
-		{"not signed", "v=DMARC1; p=quarantine", fromAlice + rest, "", false, Rewrite, "auto: the DMARC policy of client.example is quarantine, and nothing lets a redirect pass: it has no DKIM signature"},
-		{"over-signed, with resent", "v=DMARC1; p=reject", fromAlice + rest, "From:From:Subject:Subject:Resent-From", true, Redirect, "client.example; no Resent- fields: a signature covers Resent-From"},
-		{"the trace field is signed", "v=DMARC1; p=reject", fromAlice + rest, "From:X-Postrider-Trace", false, Rewrite, "auto: a signature covers X-Postrider-Trace; without its signature fields (1), which another From breaks"},
-		{"a domain in capitals", "v=DMARC1; p=reject", "From: alice@CLIENT.example\r\n" + rest, "", false, Rewrite, "of client.example is reject"},
-		{"an internationalized domain", "", "From: alice@bücher.example\r\n" + rest, "", false, Redirect, "auto: xn--bcher-kva.example has no DMARC policy"},
-		{"a name in a charset nobody knows", "", "From: =?klingon?Q?Alice?= <alice@client.example>\r\n" + rest, "", false, Redirect, "has no DMARC policy"},
-		{"a long line", "v=DMARC1; p=reject", fromAlice + rest + strings.Repeat("x", 999) + "\r\n", "From", false, Attach, "attached instead: it has a line of more than 998 octets"},
-		{"no From", "", rest, "", false, Rewrite, "auto: it has no From field"},
-		{"two From fields", "", fromAlice + fromAlice + rest, "", false, Rewrite, "auto: it has 2 From fields"},
-		{"two authors", "", "From: a@client.example, b@client.example\r\n" + rest, "", false, Rewrite, "auto: its From field names 2 authors"},
-		{"an empty From", "", "From: <>\r\n" + rest, "", false, Rewrite, "auto: its From field cannot be read"},
-		{"a From that is not an address", "", "From: Alice\r\n" + rest, "", false, Rewrite, "auto: its From field cannot be read"},
-		{"an address literal", "", "From: alice@[192.0.2.1]\r\n" + rest, "", false, Rewrite, "auto: the address in its From field has no domain"},
-		{"signatures that take long to verify", "v=DMARC1; p=reject", strings.Repeat("X: y\r\n", 5000) + fromAlice + rest, strings.Repeat("X:", 300) + "From", false, Rewrite, "auto: its signatures would take long to verify"},
-		{"many empty lines", "v=DMARC1; p=reject", fromAlice + rest + strings.Repeat("\r\n \r\n", 40_000) + "x\r\n", "From", false, Rewrite, "auto: its signatures would take long to verify"},
-		{"some empty lines", "v=DMARC1; p=reject", fromAlice + rest + strings.Repeat("\r\n", 30_000) + "x\r\n" + strings.Repeat("\r\n", 30_000), "From", false, Redirect, "client.example is reject, and a redirect passes"},
-		{"a second Subject, not signed", "v=DMARC1; p=reject", "Subject: y\r\n" + fromAlice + rest, "From:Subject", false, Rewrite, "by the DKIM signature of client.example, but not at every receiver: it has 2 Subject fields"},
-		{"a second Subject where nothing has to pass", "none", "Subject: y\r\n" + fromAlice + rest, "From:Subject", false, Redirect, "has no DMARC policy"},
-		{"a signature field that is none", "v=DMARC1; p=reject", "DKIM-Signature: nonsense\r\n" + fromAlice + rest, "From:Subject", false, Rewrite, "but not at every receiver: one of its signature fields cannot be read"},
-		{"no space after a colon, where spaces are signed", "v=DMARC1; p=reject", "To:b@client.example\r\n" + fromAlice + rest, "From:To", false, Rewrite, "but not at every receiver: its signature covers white space beside a colon"},
-		{"a space before a colon, where spaces are signed", "v=DMARC1; p=reject", "To : b@client.example\r\n" + fromAlice + rest, "From:To", false, Rewrite, "but not at every receiver: its signature covers white space beside a colon"},
-		{"no space after a colon that is not signed", "v=DMARC1; p=reject", "To:b@client.example\r\n" + fromAlice + rest, "From:Subject", false, Redirect, "a redirect passes by the DKIM signature of client.example"},
-		{"two spaces after a colon, and an odd fold", "v=DMARC1; p=reject", "To:  b@client.example,\r\n \t c@client.example \r\n" + fromAlice + rest, "From:To", false, Redirect, "a redirect passes by"},
-		{"no header", "", "\x01\r\nhello\r\n", "", false, Attach, "auto: its header has a line that is not a field; attached instead of rewritten"},
+		{
+			"signed", rejects, fromAlice + rest,
+			"From:Subject", false, Redirect, "auto: the DMARC policy of client.example is reject, and " + passes,
+		},
+		{
+			"not signed, no policy", "", fromAlice + rest,
+			"", false, Redirect, "auto: client.example has no DMARC policy",
+		},
+		{
+			"not signed", quarantine, fromAlice + rest,
+			"", false, Rewrite, "auto: the DMARC policy of client.example is quarantine, " +
+				"and nothing lets a redirect pass: it has no DKIM signature",
+		},
+		{
+			"over-signed, with resent", rejects, fromAlice + rest,
+			"From:From:Subject:Subject:Resent-From", true, Redirect,
+			"client.example; no Resent- fields: a signature covers Resent-From",
+		},
+		{
+			"the trace field is signed", rejects, fromAlice + rest,
+			"From:X-Postrider-Trace", false, Rewrite, "auto: a signature covers X-Postrider-Trace; " +
+				"without its signature fields (1), which another From breaks",
+		},
+		{
+			"a domain in capitals", rejects, "From: alice@CLIENT.example\r\n" + rest,
+			"", false, Rewrite, "of client.example is reject",
+		},
+		{
+			"an internationalized domain", "", "From: alice@bücher.example\r\n" + rest,
+			"", false, Redirect, "auto: xn--bcher-kva.example has no DMARC policy",
+		},
+		{
+			"a name in a charset nobody knows", "", "From: =?klingon?Q?Alice?= <alice@client.example>\r\n" + rest,
+			"", false, Redirect, "has no DMARC policy",
+		},
+		{
+			"a long line", rejects, fromAlice + rest + strings.Repeat("x", 999) + "\r\n",
+			"From", false, Attach, "attached instead: it has a line of more than 998 octets",
+		},
+		{
+			"no From", "", rest,
+			"", false, Rewrite, "auto: it has no From field",
+		},
+		{
+			"two From fields", "", fromAlice + fromAlice + rest,
+			"", false, Rewrite, "auto: it has 2 From fields",
+		},
+		{
+			"two authors", "", "From: a@client.example, b@client.example\r\n" + rest,
+			"", false, Rewrite, "auto: its From field names 2 authors",
+		},
+		{
+			"an empty From", "", "From: <>\r\n" + rest,
+			"", false, Rewrite, "auto: its From field cannot be read",
+		},
+		{
+			"a From that is not an address", "", "From: Alice\r\n" + rest,
+			"", false, Rewrite, "auto: its From field cannot be read",
+		},
+		{
+			"an address literal", "", "From: alice@[192.0.2.1]\r\n" + rest,
+			"", false, Rewrite, "auto: the address in its From field has no domain",
+		},
+		{
+			"signatures that take long to verify", rejects, strings.Repeat("X: y\r\n", 5000) + fromAlice + rest,
+			strings.Repeat("X:", 300) + "From", false, Rewrite, lasts,
+		},
+		{
+			"many empty lines", rejects, fromAlice + rest + strings.Repeat("\r\n \r\n", 40_000) + "x\r\n",
+			"From", false, Rewrite, lasts,
+		},
+		{
+			"some empty lines", rejects,
+			fromAlice + rest + strings.Repeat("\r\n", 30_000) + "x\r\n" + strings.Repeat("\r\n", 30_000),
+			"From", false, Redirect, "client.example is reject, and a redirect passes",
+		},
+		{
+			"a second Subject, not signed", rejects, "Subject: y\r\n" + fromAlice + rest,
+			"From:Subject", false, Rewrite,
+			"by the DKIM signature of client.example, but not at every receiver: it has 2 Subject fields",
+		},
+		{
+			"a second Subject where nothing has to pass", "none", "Subject: y\r\n" + fromAlice + rest,
+			"From:Subject", false, Redirect, "has no DMARC policy",
+		},
+		{
+			"a signature field that is none", rejects, "DKIM-Signature: nonsense\r\n" + fromAlice + rest,
+			"From:Subject", false, Rewrite, "but not at every receiver: one of its signature fields cannot be read",
+		},
+		{
+			"no space after a colon, where spaces are signed", rejects, "To:b@client.example\r\n" + fromAlice + rest,
+			"From:To", false, Rewrite, spaces,
+		},
+		{
+			"a space before a colon, where spaces are signed", rejects, "To : b@client.example\r\n" + fromAlice + rest,
+			"From:To", false, Rewrite, spaces,
+		},
+		{
+			"no space after a colon that is not signed", rejects, "To:b@client.example\r\n" + fromAlice + rest,
+			"From:Subject", false, Redirect, passes,
+		},
+		{
+			"two spaces after a colon, and an odd fold", rejects,
+			"To:  b@client.example,\r\n \t c@client.example \r\n" + fromAlice + rest,
+			"From:To", false, Redirect, "a redirect passes by",
+		},
+		{
+			"no header", "", "\x01\r\nhello\r\n",
+			"", false, Attach, "auto: its header has a line that is not a field; attached instead of rewritten",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -117,7 +207,8 @@ func TestAutoEightBit(t *testing.T) {
 	if got := brief(res); got != "a accepted 250 2.0.0" || err != nil {
 		t.Fatalf("Send = %q, %v, want accepted", got, err)
 	}
-	want := "a redirect passes by the DKIM signature of client.example; attached instead: the relay takes no 8-bit message"
+	want := "a redirect passes by the DKIM signature of client.example; " +
+		"attached instead: the relay takes no 8-bit message"
 	if res.Sent.Mode != Attach || !strings.Contains(res.Sent.Remark, want) {
 		t.Errorf("sent in mode %s, since %q; want attach, since %q", res.Sent.Mode, res.Sent.Remark, want)
 	}
@@ -133,8 +224,12 @@ func TestAutoRewriteEightBit(t *testing.T) {
 	if got := brief(res); got != "a accepted 250 2.0.0" || err != nil {
 		t.Fatalf("Send = %q, %v, want accepted", got, err)
 	}
-	const first, last = "auto: the DMARC policy of client.example is reject", "; attached instead of rewritten: it has 8-bit content, and the relay does not offer 8BITMIME"
-	if why := res.Sent.Remark; res.Sent.Mode != Attach || !strings.HasPrefix(why, first) || !strings.HasSuffix(why, last) {
+	const (
+		first = "auto: the DMARC policy of client.example is reject"
+		last  = "; attached instead of rewritten: it has 8-bit content, and the relay does not offer 8BITMIME"
+	)
+	why := res.Sent.Remark
+	if res.Sent.Mode != Attach || !strings.HasPrefix(why, first) || !strings.HasSuffix(why, last) {
 		t.Errorf("sent in mode %s, since %q; want attach, since %q ... %q", res.Sent.Mode, why, first, last)
 	}
 }
@@ -143,7 +238,8 @@ func TestAutoRewriteEightBit(t *testing.T) {
 func TestAutoLineEnds(t *testing.T) {
 	c, sign := autoComposer(t, "v=DMARC1; p=reject")
 	raw := strings.Replace(sign(fromAlice+rest, "From"), "hello", "hel\rlo", 1)
-	if got := compose(t, c, parse(t, raw), Style{Mode: Auto}); got.Mode != Rewrite || !strings.Contains(got.Remark, "body hash did not verify") {
+	got := compose(t, c, parse(t, raw), Style{Mode: Auto})
+	if got.Mode != Rewrite || !strings.Contains(got.Remark, "body hash did not verify") {
 		t.Errorf("it goes out in mode %s, since %q; want rewrite, since its signature is broken", got.Mode, got.Remark)
 	}
 }
@@ -189,10 +285,17 @@ func TestSender(t *testing.T) {
 func TestIllegible(t *testing.T) {
 	const valid = "v=1; a=rsa-sha256; d=x.example; s=s; h=from : to; bh=YQ==; b=Y Q=="
 	for value, want := range map[string]bool{
-		valid: false, valid + ";": false, valid + "; x-y=1": false, valid + "; =1": true, valid + "; z_y=": false, valid + "; t=12; x=34;": false,
-		"": true, "nonsense": true, valid + ";;": true, valid + "; t=now": true, valid + "; d": true,
-		strings.Replace(valid, "v=1", "v=2", 1): true, strings.Replace(valid, "v=1; ", "", 1): true, strings.Replace(valid, "s=s", "s=", 1): true,
-		strings.Replace(valid, "x.example", "ü.example", 1): true, strings.Replace(valid, "; b=", "; y=", 1): true,
+		valid: false, valid + ";": false,
+		valid + "; x-y=1": false, valid + "; z_y=": false, valid + "; t=12; x=34;": false,
+
+		"": true, "nonsense": true,
+		valid + ";;": true, valid + "; =1": true, valid + "; t=now": true, valid + "; d": true,
+
+		strings.Replace(valid, "v=1", "v=2", 1):             true,
+		strings.Replace(valid, "v=1; ", "", 1):              true,
+		strings.Replace(valid, "s=s", "s=", 1):              true,
+		strings.Replace(valid, "x.example", "ü.example", 1): true,
+		strings.Replace(valid, "; b=", "; y=", 1):           true,
 	} {
 		if got := illegible(value); got != want {
 			t.Errorf("illegible(%q) = %v, want %v", value, got, want)

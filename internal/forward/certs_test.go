@@ -27,9 +27,15 @@ func TestRelayCertificates(t *testing.T) {
 	print := certs.Of(valid.Leaf)
 	plainTLS := &tls.Config{Certificates: []tls.Certificate{valid}}
 	old := &tls.Config{
-		Certificates: []tls.Certificate{valid}, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256}, MaxVersion: tls.VersionTLS12,
+		Certificates: []tls.Certificate{valid},
+		CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256}, MaxVersion: tls.VersionTLS12,
 	}
-	demanding := &tls.Config{Certificates: []tls.Certificate{valid}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients}
+	demanding := &tls.Config{
+		Certificates: []tls.Certificate{valid},
+		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: clients,
+	}
+	expiredTLS := &tls.Config{Certificates: []tls.Certificate{expired}}
+	expiredPrint := certs.Of(expired.Leaf)
 	for _, tt := range []struct {
 		name   string
 		server *tls.Config
@@ -37,12 +43,22 @@ func TestRelayCertificates(t *testing.T) {
 		says   string // in the error; empty: accepted
 	}{
 		{"right", plainTLS, func(c *Config) { c.Fingerprint = print }, ""},
-		{"right, expired", &tls.Config{Certificates: []tls.Certificate{expired}}, func(c *Config) { c.Fingerprint = certs.Of(expired.Leaf) }, ""},
-		{"wrong, trusted", plainTLS, func(c *Config) { c.RootCAs, c.Fingerprint = pool, certs.Of(expired.Leaf) }, "set smtp.tls_fingerprint to " + string(print)},
-		{"not trusted", plainTLS, func(*Config) {}, "in smtp.ca_file; or, if its certificate has this fingerprint, set smtp.tls_fingerprint to " + string(print)},
+		{"right, expired", expiredTLS, func(c *Config) { c.Fingerprint = expiredPrint }, ""},
+		{
+			"wrong, trusted", plainTLS, func(c *Config) { c.RootCAs, c.Fingerprint = pool, expiredPrint },
+			"set smtp.tls_fingerprint to " + string(print),
+		},
+		{
+			"not trusted", plainTLS, func(*Config) {},
+			"in smtp.ca_file; or, if its certificate has this fingerprint, " +
+				"set smtp.tls_fingerprint to " + string(print),
+		},
 		{"with ours", demanding, func(c *Config) { c.RootCAs, c.ClientCert = pool, &client }, ""},
 		{"without ours", demanding, func(c *Config) { c.RootCAs = pool }, "check smtp.client_cert"},
-		{"no common cipher", old, func(c *Config) { c.RootCAs = pool }, "no cipher suite in common with postrider: it needs one with ECDHE"},
+		{
+			"no common cipher", old, func(c *Config) { c.RootCAs = pool },
+			"no cipher suite in common with postrider: it needs one with ECDHE",
+		},
 	} {
 		for _, security := range []string{"tls", "starttls"} {
 			t.Run(tt.name+", "+security, func(t *testing.T) {

@@ -39,6 +39,7 @@ type rule struct {
 var (
 	opening     = []Stage{StageGreeting, StageEHLO, StageSTARTTLS, StageTLS, StageAUTH}
 	beforeData  = []Stage{StageMAIL, StageRCPT, StageDATA}
+	authOnly    = []Stage{StageAUTH}
 	rcptOnly    = []Stage{StageRCPT}
 	anySender   = []Stage{StageMAIL, StageRCPT, StageDATA, StageDot}
 	notLoggedIn = []string{"530", "534", "535", "538"} // RFC 4954 6
@@ -47,14 +48,18 @@ var (
 const (
 	fixParameter = "the relay refuses a parameter that it offered in EHLO; report it to its operator"
 
-	fixBusy   = "it accepts no more connections now; lower smtp.connections if that happens often"
-	fixLogin  = "check smtp.username and smtp.password"
-	fixTLS    = "set smtp.security to starttls or tls"
-	fixSender = "set forward.envelope_from and forward.from to an address that this login may send as; if it is the author in From that is refused, set forward.mode: rewrite"
-	fixSigned = "let this login send as every address that bounces.address makes, or remove that key: then all mail goes out as forward.envelope_from"
-	fixName   = "set smtp.local_name to this host's name in DNS"
-	fixQuota  = "the relay limits or blocks what this login sends; raise the limit, ask its operator, or wait"
-	fixFull   = "the mailbox of this login is full; make room in it"
+	fixBusy        = "it accepts no more connections now; lower smtp.connections if that happens often"
+	fixLogin       = "check smtp.username and smtp.password"
+	fixOldPassword = "set a new password there, and in smtp.password"
+	fixOtherLogin  = "it requires another way to log in, perhaps an app password"
+	fixTLS         = "set smtp.security to starttls or tls"
+	fixSender      = "set forward.envelope_from and forward.from to an address that this login may send as; " +
+		"if it is the author in From that is refused, set forward.mode: rewrite"
+	fixSigned = "let this login send as every address that bounces.address makes, or remove that key: " +
+		"then all mail goes out as forward.envelope_from"
+	fixName  = "set smtp.local_name to this host's name in DNS"
+	fixQuota = "the relay limits or blocks what this login sends; raise the limit, ask its operator, or wait"
+	fixFull  = "the mailbox of this login is full; make room in it"
 )
 
 // rules: the first that matches decides. Without a match the reply is temporary.
@@ -64,13 +69,16 @@ var rules = []rule{
 	{codes: []string{"421"}, then: relayDown},
 
 	// Before the first MAIL nothing is about a message. The replies to AUTH are in RFC 4954 6.
-	{at: []Stage{StageAUTH}, codes: []string{"432"}, then: relayRefuses, fix: "set a new password there, and in smtp.password"},
-	{at: []Stage{StageAUTH}, codes: []string{"538"}, then: relayRefuses, fix: fixTLS},
-	{at: []Stage{StageAUTH}, codes: []string{"534"}, then: relayRefuses, fix: "it requires another way to log in, perhaps an app password"},
-	{at: []Stage{StageAUTH}, codes: []string{"5"}, then: relayRefuses, fix: fixLogin},
+	{at: authOnly, codes: []string{"432"}, then: relayRefuses, fix: fixOldPassword},
+	{at: authOnly, codes: []string{"538"}, then: relayRefuses, fix: fixTLS},
+	{at: authOnly, codes: []string{"534"}, then: relayRefuses, fix: fixOtherLogin},
+	{at: authOnly, codes: []string{"5"}, then: relayRefuses, fix: fixLogin},
 	{at: opening, codes: []string{"5"}, then: relayRefuses, fix: "ask its operator whether it serves this host"},
 	{at: opening, then: relayDown},
-	{at: beforeData, codes: []string{"530"}, enhanced: []string{"7.10", "7.11"}, says: []string{"starttls"}, then: relayRefuses, fix: fixTLS},
+	{
+		at: beforeData, codes: []string{"530"}, enhanced: []string{"7.10", "7.11"}, says: []string{"starttls"},
+		then: relayRefuses, fix: fixTLS,
+	},
 	{at: beforeData, codes: notLoggedIn, then: relayRefuses, fix: fixLogin},
 
 	// 503: relay and client disagree about the state of the session (RFC 5321 4.3.2). A new
@@ -88,8 +96,11 @@ var rules = []rule{
 
 	// A permanent reply about the relay's own state (RFC 3463 3.4: 3.1, 3.2; 3.5: 4.5). Large
 	// providers send it when a quota of the day is used up.
-	{at: anySender, codes: []string{"5"}, enhanced: []string{"3.1", "3.2", "4.5"}, says: throttled, then: deferred, fix: fixQuota},
-	{at: anySender, codes: []string{"5"}, says: []string{"storedrv.submission.exception:quotaexceeded"}, then: deferred, fix: fixFull},
+	{
+		at: anySender, codes: []string{"5"}, enhanced: []string{"3.1", "3.2", "4.5"}, says: throttled,
+		then: deferred, fix: fixQuota,
+	},
+	{at: anySender, codes: []string{"5"}, says: mailboxFull, then: deferred, fix: fixFull},
 
 	// The sender. If the configured sender is refused, the configuration is wrong, which counts as
 	// a fault of the relay. If a message's own sender is refused, it is the message's fault. The
@@ -97,10 +108,16 @@ var rules = []rule{
 	// Postfix reports why it refuses MAIL, only texts that are the same for all recipients stop the
 	// pass; with other texts it may be only this recipient that refuses the sender.
 	{at: []Stage{StageMAIL}, codes: []string{"5"}, own: true, then: relayRefuses, fix: fixSender},
-	{at: rcptOnly, codes: []string{"5"}, says: []string{"sender address rejected: not logged in"}, own: true, then: relayRefuses, fix: fixLogin},
-	{at: rcptOnly, codes: []string{"5"}, says: []string{"not owned by user"}, own: true, then: relayRefuses, fix: fixSender},
-	{at: anySender, codes: []string{"5"}, enhanced: []string{"7.57", "7.60", "7.64"}, says: notOurSender, then: deferred, fix: fixSender},
-	{at: rcptOnly, codes: []string{"5"}, enhanced: []string{"1.7", "1.8"}, says: badSender, own: true, then: deferred, fix: fixSender},
+	{at: rcptOnly, codes: []string{"5"}, says: senderNeedsLogin, own: true, then: relayRefuses, fix: fixLogin},
+	{at: rcptOnly, codes: []string{"5"}, says: senderNotOwned, own: true, then: relayRefuses, fix: fixSender},
+	{
+		at: anySender, codes: []string{"5"}, enhanced: []string{"7.57", "7.60", "7.64"}, says: notOurSender,
+		then: deferred, fix: fixSender,
+	},
+	{
+		at: rcptOnly, codes: []string{"5"}, enhanced: []string{"1.7", "1.8"}, says: badSender, own: true,
+		then: deferred, fix: fixSender,
+	},
 	{at: rcptOnly, codes: []string{"5"}, says: noRelaying, then: deferred, fix: fixLogin},
 	{at: rcptOnly, codes: []string{"5"}, says: []string{"helo command rejected"}, then: deferred, fix: fixName},
 
@@ -111,20 +128,24 @@ var rules = []rule{
 	{at: []Stage{StageMAIL, StageRCPT, StageDATA, StageContent, StageDot}, codes: []string{"5"}, then: refused},
 }
 
-// The words of common relays: for a login that may send no more now, or is blocked, for a sender
-// that the login may not use, for a bad sender, and for a client that is not logged in, or that
-// they do not serve.
+// The words of common relays: for a login that may send no more now, or is blocked, or whose
+// mailbox is full, for a sender that needs a login, or that the login may not use, for a bad
+// sender, and for a client that is not logged in, or that they do not serve.
 var (
 	throttled = []string{
 		"storedrv.submission.exception:submissionquotaexceeded", "sender throttled due to", "bad outbound sender",
-		"sending suspended for this account", "sending paused for this account", "unusual sending activity", "email outgoing blocked",
+		"sending suspended for this account", "sending paused for this account", "unusual sending activity",
+		"email outgoing blocked",
 	}
-	notOurSender = []string{
+	mailboxFull      = []string{"storedrv.submission.exception:quotaexceeded"}
+	senderNeedsLogin = []string{"sender address rejected: not logged in"}
+	senderNotOwned   = []string{"not owned by user"}
+	notOurSender     = []string{
 		"not owned by user", "not permitted to send as", "sendasdenied", "permissions to send as this sender",
 		"sender address rejected: access denied", "not allowed to send as", "sender address is not allowed",
-		"email address is not verified", "verified sender identity", "not authorised to send from", "not owned by auth user",
-		"relaying disallowed as", "is not authorized to perform", "from address is not one of your addresses",
-		"mail relay denied", "invalid credentials for relay",
+		"email address is not verified", "verified sender identity", "not authorised to send from",
+		"not owned by auth user", "relaying disallowed as", "is not authorized to perform",
+		"from address is not one of your addresses", "mail relay denied", "invalid credentials for relay",
 	}
 	badSender  = []string{"sender address rejected"}
 	noRelaying = []string{
@@ -168,12 +189,14 @@ func openError(at Stage, err error) *Error {
 	}
 	if other, ok := errors.AsType[*certs.MismatchError](err); ok {
 		e.Permanent = true
-		e.Fix = "if the relay really has a new certificate with that fingerprint, set smtp.tls_fingerprint to " + string(other.Got)
+		e.Fix = "if the relay really has a new certificate with that fingerprint, " +
+			"set smtp.tls_fingerprint to " + string(other.Got)
 		return e
 	}
 	if refused, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		e.Permanent = true
-		e.Fix = "set smtp.host to a name that its certificate holds, or name a file with the certificate to trust in smtp.ca_file"
+		e.Fix = "set smtp.host to a name that its certificate holds, " +
+			"or name a file with the certificate to trust in smtp.ca_file"
 		if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 			e.Fix = "name a file with the certificate of its issuer in smtp.ca_file"
 		}
@@ -184,7 +207,8 @@ func openError(at Stage, err error) *Error {
 		return e
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
-		e.Permanent, e.Fix = true, "its port does not speak TLS from the start: set smtp.security to starttls, or smtp.port to 465"
+		e.Permanent = true
+		e.Fix = "its port does not speak TLS from the start: set smtp.security to starttls, or smtp.port to 465"
 		return e
 	}
 	if certs.Refused(err) {
@@ -198,7 +222,8 @@ func openError(at Stage, err error) *Error {
 		e.Err = errHungUp
 	}
 	if at == StageGreeting {
-		e.Fix = "check that smtp.host and smtp.port are those of the relay; if its port speaks TLS from the start (465), set smtp.security to tls"
+		e.Fix = "check that smtp.host and smtp.port are those of the relay; " +
+			"if its port speaks TLS from the start (465), set smtp.security to tls"
 	}
 	return e
 }

@@ -71,7 +71,8 @@ func unreached(err error) string {
 		return "correct smtp.proxy, ALL_PROXY or HTTPS_PROXY"
 	}
 	if _, ok := errors.AsType[*proxy.Error](err); ok {
-		return "check the proxy (smtp.proxy, ALL_PROXY or HTTPS_PROXY), smtp.host and smtp.port; smtp.proxy: direct uses none"
+		return "check the proxy (smtp.proxy, ALL_PROXY or HTTPS_PROXY), smtp.host and smtp.port; " +
+			"smtp.proxy: direct uses none"
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		return "check smtp.host"

@@ -46,12 +46,22 @@ func TestOctetForOctet(t *testing.T) {
 	s := sink(t, smtpsink.Options{Extensions: []string{"8BITMIME"}})
 	r := relayOn(t, s.Port())
 	for name, raw := range map[string]string{
-		"empty": "", "header alone": "A: b", "no line end": h + "x", "dots": h + ".\r\n..\r\n...\r\n.x\r\nx.\r\n.", "a dot first": ".\r\nx",
-		"lone dot at the end": h + "x\r\n.\r\n", "empty lines": h + "\r\n\r\n\r\n", "NUL": h + "\x00\x00", "8 bits": h + "\xff\xfe\x80\r\n",
-		"looks like the end": h + "x\r\n.\r\nMAIL FROM:<evil@x.example>\r\nRCPT TO:<b@x.example>\r\nDATA\r\n",
-		"bare LF and CR":     h + "a\nb\n.\nc\r.\rd", "long line": h + strings.Repeat("x", 100_000) + "\r\n",
-		"dot at a block's start": h + strings.Repeat("x", 32<<10-len(h)-64) + strings.Repeat("\r\n.", 64),
-		"no header":              "hello\r\n", "continuation first": " x\r\n" + h, "line end cut by a block": h + strings.Repeat("0123456789abcd\r\n", 1<<13),
+		"empty":                   "",
+		"header alone":            "A: b",
+		"no header":               "hello\r\n",
+		"continuation first":      " x\r\n" + h,
+		"no line end":             h + "x",
+		"dots":                    h + ".\r\n..\r\n...\r\n.x\r\nx.\r\n.",
+		"a dot first":             ".\r\nx",
+		"lone dot at the end":     h + "x\r\n.\r\n",
+		"looks like the end":      h + "x\r\n.\r\nMAIL FROM:<evil@x.example>\r\nRCPT TO:<b@x.example>\r\nDATA\r\n",
+		"dot at a block's start":  h + strings.Repeat("x", 32<<10-len(h)-64) + strings.Repeat("\r\n.", 64),
+		"line end cut by a block": h + strings.Repeat("0123456789abcd\r\n", 1<<13),
+		"empty lines":             h + "\r\n\r\n\r\n",
+		"bare LF and CR":          h + "a\nb\n.\nc\r.\rd",
+		"long line":               h + strings.Repeat("x", 100_000) + "\r\n",
+		"NUL":                     h + "\x00\x00",
+		"8 bits":                  h + "\xff\xfe\x80\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := content(t, raw)
@@ -79,8 +89,9 @@ func TestCorpus(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := content(t, string(raw))
+		original := strings.TrimSuffix(arrives(t, &Content{parts: c.parts[len(c.parts)-1:]}), "\r\n")
 		got := delivered(t, s, r, c)
-		if got != arrives(t, c) || !strings.HasSuffix(strings.TrimSuffix(got, "\r\n"), strings.TrimSuffix(arrives(t, &Content{parts: c.parts[len(c.parts)-1:]}), "\r\n")) {
+		if got != arrives(t, c) || !strings.HasSuffix(strings.TrimSuffix(got, "\r\n"), original) {
 			t.Errorf("%s: arrived otherwise than it was", f)
 		}
 	}
@@ -163,7 +174,8 @@ func TestRelayStopsReading(t *testing.T) {
 	port, _ := rude(t, 0, func(io.Writer, io.Reader) { <-stuck })
 	t.Cleanup(func() { close(stuck) })
 	r := relayOn(t, port, func(c *Config) { c.Timeouts.Block = 50 * time.Millisecond })
-	res, err := send(t, r, content(t, "Subject: x\r\n\r\n"+strings.Repeat(strings.Repeat("x", 78)+"\r\n", 200_000)), "a@x.example")
+	large := "Subject: x\r\n\r\n" + strings.Repeat(strings.Repeat("x", 78)+"\r\n", 200_000)
+	res, err := send(t, r, content(t, large), "a@x.example")
 	if got := brief(res); got != "a deferred 0" || err != nil || !strings.Contains(res.Outcomes[0].Reply, "timeout") {
 		t.Errorf("Send = %q, %v, want it deferred for a timeout", got, err)
 	}
@@ -199,7 +211,8 @@ func TestSpoolFails(t *testing.T) {
 		r := relayOn(t, s.Port())
 		res, err := send(t, r, closedContent(t), "a@x.example")
 		if err == nil || errors.As(err, new(*Error)) || len(res.Outcomes) > 0 || len(s.Messages()) > 0 {
-			t.Errorf("Send = %q, %v, %d delivered, want an error that is not the relay's, and nothing delivered", brief(res), err, len(s.Messages()))
+			t.Errorf("Send = %q, %v, %d delivered, want an error that is not the relay's, and nothing delivered",
+				brief(res), err, len(s.Messages()))
 		}
 		mustSend(t, r)
 	})

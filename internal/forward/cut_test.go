@@ -100,7 +100,8 @@ func TestCutInTime(t *testing.T) {
 				pool(t, r, p.pipe())
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
-				res, err := deliver(ctx, r, Envelope{From: me, To: []string{"a@x.example", "b@x.example"}}, content(t, plain))
+				e := Envelope{From: me, To: []string{"a@x.example", "b@x.example"}}
+				res, err := deliver(ctx, r, e, content(t, plain))
 				if got := brief(res); got != tt.want || !strings.HasPrefix(briefError(err), tt.fault) {
 					t.Errorf("Send = %q, %v, want %q, %q", got, err, tt.want, tt.fault)
 				}

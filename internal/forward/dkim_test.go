@@ -84,9 +84,16 @@ func arrivals(t *testing.T) (zone, map[string]string) {
 	s := sink(t, smtpsink.Options{Extensions: []string{"8BITMIME"}})
 	r := relayOn(t, s.Port())
 	messages := map[string]string{
-		"7 bits": "From: Alice <alice@client.example>\r\nTo: office@firm.example\r\nSubject: hello  there\r\nDate: Fri, 20 Nov 2026 10:00:00 +0000\r\n\r\nHello, \t world\r\n.\r\n\r\n\r\n",
-		"8 bits": "From: Alice <alice@client.example>\r\nSubject: hello\r\nContent-Transfer-Encoding: 8bit\r\n\r\nZażółć gęślą jaźń\r\n",
+		"7 bits": "From: Alice <alice@client.example>\r\nTo: office@firm.example\r\nSubject: hello  there\r\n" +
+			"Date: Fri, 20 Nov 2026 10:00:00 +0000\r\n\r\nHello, \t world\r\n.\r\n\r\n\r\n",
+		"8 bits": "From: Alice <alice@client.example>\r\nSubject: hello\r\nContent-Transfer-Encoding: 8bit\r\n\r\n" +
+			"Zażółć gęślą jaźń\r\n",
 	}
+	signed := []string{
+		"From:Subject", "From:From:Subject:Subject:To:Date:Reply-To:Sender",
+		"From:X-Postrider-Trace:Resent-From:Resent-Date",
+	}
+	canonicalizations := []msgauth.Canonicalization{msgauth.CanonicalizationSimple, msgauth.CanonicalizationRelaxed}
 	for ours, own := range authors {
 		key, err := dkim.Load("firm.example", ours, keyFile(t, own))
 		if err != nil {
@@ -96,21 +103,23 @@ func arrivals(t *testing.T) (zone, map[string]string) {
 		z[name] = record
 		c := composer(t, ComposeConfig{From: "Intake <intake@firm.example>", Key: key})
 		for theirs, signer := range authors {
-			for _, canon := range []msgauth.Canonicalization{msgauth.CanonicalizationSimple, msgauth.CanonicalizationRelaxed} {
+			for _, canon := range canonicalizations {
 				for kind, raw := range messages {
-					for _, h := range []string{"From:Subject", "From:From:Subject:Subject:To:Date:Reply-To:Sender", "From:X-Postrider-Trace:Resent-From:Resent-Date"} {
+					for _, h := range signed {
 						var b strings.Builder
 						if err := msgauth.Sign(&b, strings.NewReader(raw), &msgauth.SignOptions{
-							Domain: "client.example", Selector: theirs, Signer: signer, HeaderCanonicalization: canon, BodyCanonicalization: canon,
+							Domain: "client.example", Selector: theirs, Signer: signer,
+							HeaderCanonicalization: canon, BodyCanonicalization: canon,
 							HeaderKeys: strings.Split(h, ":"),
 						}); err != nil {
 							t.Fatal(err)
 						}
 						m := parse(t, b.String())
+						arrived := func(style Style) string { return delivered(t, s, r, compose(t, c, m, style)) }
 						what := strings.Join([]string{kind, theirs, string(canon), h, "forwarded with", ours}, " ")
-						out["redirect "+what] = delivered(t, s, r, compose(t, c, m, Style{Mode: Redirect, Resent: true}))
-						out["rewrite "+what] = delivered(t, s, r, compose(t, c, m, Style{Mode: Rewrite}))
-						outer := delivered(t, s, r, compose(t, c, m, Style{Mode: Attach}))
+						out["redirect "+what] = arrived(Style{Mode: Redirect, Resent: true})
+						out["rewrite "+what] = arrived(Style{Mode: Rewrite})
+						outer := arrived(Style{Mode: Attach})
 						out["attach "+what] = outer
 						e, err := gomessage.Read(strings.NewReader(outer))
 						if err != nil {
@@ -123,7 +132,10 @@ func arrivals(t *testing.T) (zone, map[string]string) {
 		}
 		large := parse(t, messages["7 bits"])
 		large.HeaderOnly = true
-		report, err := c.Report(Report{To: "ops@firm.example", Subject: "postrider: 1 message is dead", Text: "Task 1 is dead.\n開廷\n", At: time.Now(), About: []string{"task 1"}})
+		report, err := c.Report(Report{
+			To: "ops@firm.example", Subject: "postrider: 1 message is dead", Text: "Task 1 is dead.\n開廷\n",
+			At: time.Now(), About: []string{"task 1"},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +195,8 @@ func TestSigningTakesLittleMemory(t *testing.T) {
 	for _, mode := range []Mode{Rewrite, Attach} {
 		c := compose(t, composer(t, ComposeConfig{Key: key}), m, Style{Mode: mode})
 		if form, err := shapeOf(c.Reader()); err != nil || c.Mode != Attach || form.empty > maxEmpty {
-			t.Errorf("in mode %s it goes out as %s with %d octets of empty lines in a row, %v; want it attached in base64", mode, c.Mode, form.empty, err)
+			t.Errorf("in mode %s it goes out as %s with %d octets of empty lines in a row, %v; "+
+				"want it attached in base64", mode, c.Mode, form.empty, err)
 		}
 	}
 }

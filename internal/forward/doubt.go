@@ -13,7 +13,9 @@ import (
 
 // doubt is why some receivers do not count a valid signature of a redirect; empty when all do. What
 // they do was found out with rspamd and OpenDKIM (TestReceivers).
-func (c *Composer) doubt(ctx context.Context, domain string, m *message.Message, redirect *Content, fields []message.Field, body int64) (string, error) {
+func (c *Composer) doubt(
+	ctx context.Context, domain string, m *message.Message, redirect *Content, fields []message.Field, body int64,
+) (string, error) {
 	for _, name := range unique {
 		if n := len(m.Header.Values(name)); n > 1 {
 			return fmt.Sprintf("it has %d %s fields", n, name), nil
@@ -27,7 +29,9 @@ func (c *Composer) doubt(ctx context.Context, domain string, m *message.Message,
 
 // unique are fields that a message may have once (RFC 5322 3.6). When it has a signed one twice,
 // rspamd counts the signature as broken: readers may see the one that is not signed.
-var unique = []string{"From", "To", "Cc", "Subject", "Date", "Message-ID", "Sender", "Reply-To", "In-Reply-To", "References"}
+var unique = []string{
+	"From", "To", "Cc", "Subject", "Date", "Message-ID", "Sender", "Reply-To", "In-Reply-To", "References",
+}
 
 var (
 	// The tags of a signature that are needed (RFC 6376 3.5), and those whose value is a number.
@@ -45,7 +49,8 @@ func illegible(value string) bool {
 	for tag := range strings.SplitSeq(strings.TrimSuffix(value, ";"), ";") {
 		name, v, ok := strings.Cut(tag, "=")
 		name, v = strings.TrimSpace(name), strings.TrimSpace(v)
-		if !ok || !tagName.MatchString(name) || slices.Contains(numericTags, name) && !number.MatchString(v) || name == "v" && v != "1" {
+		if !ok || !tagName.MatchString(name) || name == "v" && v != "1" ||
+			slices.Contains(numericTags, name) && !number.MatchString(v) {
 			return true
 		}
 		has[name] = v != ""
@@ -56,7 +61,9 @@ func illegible(value string) bool {
 // spacing verifies the redirect in the forms that mail servers and filters may give it: without
 // white space before the colon of a field (Postfix), and with a space after it (the milter protocol
 // does not hand that over). A signature with simple canonicalization covers both.
-func (c *Composer) spacing(ctx context.Context, domain string, m *message.Message, redirect *Content, fields []message.Field, body int64) (string, error) {
+func (c *Composer) spacing(
+	ctx context.Context, domain string, m *message.Message, redirect *Content, fields []message.Field, body int64,
+) (string, error) {
 	var b bytes.Buffer
 	changed := false
 	for _, f := range fields {

@@ -31,8 +31,9 @@ func newBabbler(t *testing.T, at, text string) *babbler {
 		t.Fatal(err)
 	}
 	b := &babbler{Listener: l, at: at, text: strings.Repeat(text, 32<<10/len(text)), replies: map[string]string{
-		"": "220 hello", "EHLO": "250-here\r\n250-PIPELINING\r\n250 AUTH PLAIN LOGIN", "HELO": "250 here", "AUTH": "235 welcome", "MAIL": "250 ok",
-		"RCPT": "250 ok", "DATA": "354 go on", ".": "250 ok", "RSET": "250 ok", "QUIT": "221 bye",
+		"": "220 hello", "EHLO": "250-here\r\n250-PIPELINING\r\n250 AUTH PLAIN LOGIN", "HELO": "250 here",
+		"AUTH": "235 welcome", "MAIL": "250 ok", "RCPT": "250 ok", "DATA": "354 go on", ".": "250 ok",
+		"RSET": "250 ok", "QUIT": "221 bye",
 	}}
 	over := make(chan struct{})
 	go func() {
@@ -89,7 +90,8 @@ func TestEndlessReplies(t *testing.T) {
 			}
 			t.Run(fault+at+" "+name, func(t *testing.T) {
 				b := newBabbler(t, at, text)
-				r := relayOn(t, b.Addr().(*net.TCPAddr).Port, login, func(c *Config) { c.Timeouts.Command = time.Minute })
+				port := b.Addr().(*net.TCPAddr).Port
+				r := relayOn(t, port, login, func(c *Config) { c.Timeouts.Command = time.Minute })
 				var err error
 				var res result
 				effort.Within(t, maxReply, func() { res, err = send(t, r, content(t, plain), "a@x.example") })

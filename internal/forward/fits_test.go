@@ -18,6 +18,8 @@ func TestWhatTheRelayTakes(t *testing.T) {
 	)
 	big := fmt.Sprintf(long, strings.Repeat("x", 999))
 	mine, theirs := me, "jörg@client.example"
+	redirect, rewrite, attach := Style{Mode: Redirect}, Style{Mode: Rewrite}, Style{Mode: Attach}
+	redirectOrAttach, rewriteOrAttach := Style{Mode: Redirect, Fallback: true}, Style{Mode: Rewrite, Fallback: true}
 	tests := []struct {
 		name, raw, offers string
 		style             Style
@@ -26,27 +28,30 @@ func TestWhatTheRelayTakes(t *testing.T) {
 		mode              Mode   // as what it arrived, and its sender
 		by                string
 	}{
-		{"8 bits", eight, "8BITMIME", Style{Mode: Redirect}, mine, "accepted", Redirect, mine},
-		{"8 bits, no 8BITMIME", eight, "", Style{Mode: Redirect}, mine, "refused", "", ""},
-		{"8 bits, no 8BITMIME, fallback", eight, "", Style{Mode: Redirect, Fallback: true}, mine, "accepted", Attach, mine},
-		{"8 bits, fallback not needed", eight, "8BITMIME", Style{Mode: Redirect, Fallback: true}, mine, "accepted", Redirect, mine},
-		{"8 bits rewritten", eight, "8BITMIME", Style{Mode: Rewrite}, mine, "accepted", Rewrite, mine},
-		{"8 bits rewritten, no 8BITMIME", eight, "", Style{Mode: Rewrite}, mine, "accepted", Attach, mine},
-		{"8 bits rewritten, no 8BITMIME, fallback", eight, "", Style{Mode: Rewrite, Fallback: true}, mine, "accepted", Attach, mine},
-		{"too large once it is attached instead", eight, "SIZE 300", Style{Mode: Rewrite}, mine, "refused", "", ""},
-		{"8 bits attached", eight, "", Style{Mode: Attach}, mine, "accepted", Attach, mine},
-		{"8-bit header rewritten", utf8, "", Style{Mode: Rewrite}, mine, "accepted", Rewrite, mine},
-		{"8-bit header, no SMTPUTF8, fallback", utf8, "8BITMIME", Style{Mode: Redirect, Fallback: true}, mine, "accepted", Attach, mine},
-		{"long line", big, "8BITMIME", Style{Mode: Redirect}, mine, "accepted", Redirect, mine},
-		{"long line, fallback", big, "8BITMIME", Style{Mode: Redirect, Fallback: true}, mine, "accepted", Attach, mine},
-		{"sender with SMTPUTF8", none, "SMTPUTF8", Style{Mode: Redirect}, theirs, "accepted", Redirect, theirs},
-		{"sender without SMTPUTF8", none, "", Style{Mode: Redirect}, theirs, "refused", "", ""},
-		{"sender without SMTPUTF8, fallback", none, "", Style{Mode: Redirect, Fallback: true}, theirs, "accepted", Attach, mine},
-		{"8 bits rewritten, sender without SMTPUTF8", eight, "8BITMIME", Style{Mode: Rewrite}, theirs, "accepted", Rewrite, mine},
-		{"sender without SMTPUTF8, rewritten with fallback", none, "", Style{Mode: Rewrite, Fallback: true}, theirs, "accepted", Rewrite, mine},
-		{"sender without SMTPUTF8, rewritten", none, "", Style{Mode: Rewrite}, theirs, "accepted", Rewrite, mine},
-		{"too large once it is attached", none, "SIZE 400", Style{Mode: Attach}, mine, "refused", "", ""},
-		{"small enough as it is", none, "SIZE 400", Style{Mode: Redirect}, mine, "accepted", Redirect, mine},
+		{"8 bits", eight, "8BITMIME", redirect, mine, "accepted", Redirect, mine},
+		{"8 bits, no 8BITMIME", eight, "", redirect, mine, "refused", "", ""},
+		{"8 bits, no 8BITMIME, fallback", eight, "", redirectOrAttach, mine, "accepted", Attach, mine},
+		{"8 bits, fallback not needed", eight, "8BITMIME", redirectOrAttach, mine, "accepted", Redirect, mine},
+		{"8 bits rewritten", eight, "8BITMIME", rewrite, mine, "accepted", Rewrite, mine},
+		{"8 bits rewritten, no 8BITMIME", eight, "", rewrite, mine, "accepted", Attach, mine},
+		{"8 bits rewritten, no 8BITMIME, fallback", eight, "", rewriteOrAttach, mine, "accepted", Attach, mine},
+		{"too large once it is attached instead", eight, "SIZE 300", rewrite, mine, "refused", "", ""},
+		{"8 bits attached", eight, "", attach, mine, "accepted", Attach, mine},
+		{"8-bit header rewritten", utf8, "", rewrite, mine, "accepted", Rewrite, mine},
+		{"8-bit header, no SMTPUTF8, fallback", utf8, "8BITMIME", redirectOrAttach, mine, "accepted", Attach, mine},
+		{"long line", big, "8BITMIME", redirect, mine, "accepted", Redirect, mine},
+		{"long line, fallback", big, "8BITMIME", redirectOrAttach, mine, "accepted", Attach, mine},
+		{"sender with SMTPUTF8", none, "SMTPUTF8", redirect, theirs, "accepted", Redirect, theirs},
+		{"sender without SMTPUTF8", none, "", redirect, theirs, "refused", "", ""},
+		{"sender without SMTPUTF8, fallback", none, "", redirectOrAttach, theirs, "accepted", Attach, mine},
+		{"8 bits rewritten, sender without SMTPUTF8", eight, "8BITMIME", rewrite, theirs, "accepted", Rewrite, mine},
+		{
+			"sender without SMTPUTF8, rewritten with fallback",
+			none, "", rewriteOrAttach, theirs, "accepted", Rewrite, mine,
+		},
+		{"sender without SMTPUTF8, rewritten", none, "", rewrite, theirs, "accepted", Rewrite, mine},
+		{"too large once it is attached", none, "SIZE 400", attach, mine, "refused", "", ""},
+		{"small enough as it is", none, "SIZE 400", redirect, mine, "accepted", Redirect, mine},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -56,13 +61,14 @@ func TestWhatTheRelayTakes(t *testing.T) {
 			}
 			s := sink(t, smtpsink.Options{Extensions: extensions})
 			r := relayOn(t, s.Port())
-			res, err := deliver(t.Context(), r, Envelope{From: tt.from, To: []string{"a@x.example"}}, compose(t, composer(t, ComposeConfig{}), parse(t, tt.raw), tt.style))
+			c := compose(t, composer(t, ComposeConfig{}), parse(t, tt.raw), tt.style)
+			res, err := deliver(t.Context(), r, Envelope{From: tt.from, To: []string{"a@x.example"}}, c)
 			if err != nil || len(res.Outcomes) != 1 || string(res.Outcomes[0].Status) != tt.want {
 				t.Fatalf("Send = %+v, %v, want %s", res, err, tt.want)
 			}
 			if tt.want == "refused" {
-				if n := len(s.Messages()); n > 0 || res.Outcomes[0].Code != 0 {
-					t.Errorf("%d messages at the relay, code %d, want it refused before it is sent", n, res.Outcomes[0].Code)
+				if n, code := len(s.Messages()), res.Outcomes[0].Code; n > 0 || code != 0 {
+					t.Errorf("%d messages at the relay, code %d, want it refused before it is sent", n, code)
 				}
 				return
 			}

@@ -59,7 +59,7 @@ type Config struct {
 	RootCAs            *x509.CertPool
 	Fingerprint        certs.Fingerprint     // of the only certificate to accept; empty: by RootCAs
 	ClientCert         *tls.Certificate      // shown to a relay that asks for one; nil for none
-	Certificate        func(until time.Time) // called at each handshake with the end of the relay certificate's validity; may be nil
+	Certificate        func(until time.Time) // told at each handshake when the relay's certificate ends; may be nil
 	Timeouts           Timeouts
 	Logger             *slog.Logger
 
@@ -153,7 +153,8 @@ func (c Config) validate() error {
 	case c.Security != "tls" && c.Security != "starttls" && c.Security != "none":
 		return fmt.Errorf("the relay's security %q is unknown: set smtp.security to tls, starttls or none", c.Security)
 	case c.Username != "" && c.Security == "none" && !c.AllowPlaintext && !address.IsLoopback(c.Host):
-		return fmt.Errorf("the password for the relay %s would go over the network in plain text: set smtp.security to tls or starttls", c.Host)
+		return fmt.Errorf("the password for the relay %s would go over the network in plain text: "+
+			"set smtp.security to tls or starttls", c.Host)
 	case c.EnvelopeFrom == SRS && c.SRS == nil:
 		return errors.New("forward.envelope_from is srs, which needs srs.domain and srs.secret")
 	case c.LocalName != "" && !address.IsDomain(c.LocalName):

@@ -45,7 +45,8 @@ func FuzzRedirect(f *testing.F) {
 		var c *Content
 		effort.Within(t, len(raw), func() {
 			var err error
-			if c, err = composes.Compose(t.Context(), m, Origin{Trace: Trace{Inbox: inbox, TaskID: task}}, Style{Mode: Redirect}); err != nil {
+			o := Origin{Trace: Trace{Inbox: inbox, TaskID: task}}
+			if c, err = composes.Compose(t.Context(), m, o, Style{Mode: Redirect}); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -68,7 +69,9 @@ func FuzzRedirect(f *testing.F) {
 		if _, looped := Looped(again, inbox, 1_000_000); !looped {
 			t.Error("what was forwarded from the inbox is no loop there, want it to be one")
 		}
-		for _, name := range []string{"From", "To", "Subject", "Message-Id", "Received", "Return-Path", "Dkim-Signature", "A"} {
+		for _, name := range []string{
+			"From", "To", "Subject", "Message-Id", "Received", "Return-Path", "Dkim-Signature", "A",
+		} {
 			if got, want := again.Values(name), m.Header.Values(name); !slices.Equal(got, want) {
 				t.Errorf("%s is %q after forwarding, want %q as before", name, got, want)
 			}
@@ -87,13 +90,14 @@ func checkTrace(t *testing.T, head string, before, after message.Header) {
 	if !traceLine.MatchString(head) {
 		t.Errorf("on top is %q, want one trace field", head)
 	}
-	if got, had := after.Values(traceField), before.Values(traceField); len(got) != len(had)+1 || !strings.Contains(head, got[0]) {
+	got, had := after.Values(traceField), before.Values(traceField)
+	if len(got) != len(had)+1 || !strings.Contains(head, got[0]) {
 		t.Errorf("trace fields are %q, want one on top of %q", got, had)
 	}
 	for _, name := range []string{"Dkim-Signature", "Arc-Message-Signature"} {
 		for _, v := range before.Values(name) {
 			tags := strings.ToLower(strings.Join(strings.Fields(v), ""))
-			if len(before.Values(traceField)) == 0 && strings.Contains(";"+tags+";", ";h="+strings.ToLower(traceField)+";") {
+			if len(had) == 0 && strings.Contains(";"+tags+";", ";h="+strings.ToLower(traceField)+";") {
 				t.Errorf("%s covers the trace field that was added", name)
 			}
 		}
@@ -105,7 +109,9 @@ func senders(f *testing.F) []*Relay {
 	f.Helper()
 	var out []*Relay
 	for _, from := range []string{me, Keep, SRS} {
-		r, err := NewRelay(Config{Host: "localhost", Port: 25, Security: "none", From: me, EnvelopeFrom: from, SRS: rewriter(f)})
+		r, err := NewRelay(Config{
+			Host: "localhost", Port: 25, Security: "none", From: me, EnvelopeFrom: from, SRS: rewriter(f),
+		})
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -142,8 +148,9 @@ func has8bit(s string) bool {
 // for good because of a reply that will not stay.
 func FuzzReply(f *testing.F) {
 	for _, s := range []string{
-		"250 2.1.5 ok\r\n", "250\r\n", "354 \r\n", "550-5.1.1 no\r\n550 5.1.1 user\r\n", "421 4.3.2 closing\r\n", "452 4.5.3 too many\r\n",
-		"2500 x\r\n", "550 a\x1b[31mb\xff\tc\r\n", "553 5.7.1 Sender address rejected: not owned by user\r\n", "",
+		"250 2.1.5 ok\r\n", "250\r\n", "354 \r\n", "550-5.1.1 no\r\n550 5.1.1 user\r\n", "421 4.3.2 closing\r\n",
+		"452 4.5.3 too many\r\n", "2500 x\r\n", "550 a\x1b[31mb\xff\tc\r\n",
+		"553 5.7.1 Sender address rejected: not owned by user\r\n", "",
 	} {
 		f.Add(s, uint(5), true)
 	}
@@ -179,7 +186,8 @@ func FuzzReply(f *testing.F) {
 
 func checkPrintable(t *testing.T, s string) {
 	t.Helper()
-	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) }) || !utf8.ValidString(s) || len(s) > 600 {
+	unprintable := func(r rune) bool { return !unicode.IsGraphic(r) }
+	if strings.ContainsFunc(s, unprintable) || !utf8.ValidString(s) || len(s) > 600 {
 		t.Errorf("%q is not one printable line", s)
 	}
 }

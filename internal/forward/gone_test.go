@@ -59,10 +59,14 @@ func TestNullSenderAndGoodbye(t *testing.T) {
 			return nil
 		}
 		first = false
-		return []string{"550 5.7.1 null sender", "503 5.5.1 MAIL first", "503 5.5.1 MAIL first", "421 4.7.0 too many errors", closes}
+		return []string{
+			"550 5.7.1 null sender", "503 5.5.1 MAIL first", "503 5.5.1 MAIL first",
+			"421 4.7.0 too many errors", closes,
+		}
 	})
 	var log strings.Builder
-	res, err := deliver(t.Context(), p.relay(t, &log), Envelope{To: []string{"a@x.example", "b@x.example"}}, content(t, plain))
+	env := Envelope{To: []string{"a@x.example", "b@x.example"}}
+	res, err := deliver(t.Context(), p.relay(t, &log), env, content(t, plain))
 	if got := brief(res); got != both || err != nil || log.Len() > 0 {
 		t.Errorf("Send = %q, %v, want both accepted, and nothing in the log: %q", got, err, log.String())
 	}

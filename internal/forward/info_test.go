@@ -15,10 +15,10 @@ func TestInfoNamesTheSender(t *testing.T) {
 	from := func(envelope string) func(*Config) {
 		return func(c *Config) { c.EnvelopeFrom, c.SRS = envelope, rewriter(t) }
 	}
-	refuse := map[string]smtpsink.Action{"mail": say(553, "5.7.1 not yours")}
+	refuse := answers{"mail": say(553, "5.7.1 not yours")}
 	tests := []struct {
 		name, envelope string
-		replies        map[string]smtpsink.Action
+		replies        answers
 		offers         []string
 		sender, fault  string
 	}{
@@ -30,9 +30,9 @@ func TestInfoNamesTheSender(t *testing.T) {
 		{"and a relay without it", "köln@example.com", nil, nil, "", "MAIL 0 permanent"},
 		{"refused", "", refuse, nil, "", "MAIL 553 permanent"},
 		{"refused with SRS", SRS, refuse, nil, "", "MAIL 553 permanent"},
-		{"refused for now", "", map[string]smtpsink.Action{"mail": say(451, "4.3.0 later")}, nil, "", "MAIL 451 temporary"},
-		{"it hangs up", "", map[string]smtpsink.Action{"mail": {Drop: true}}, nil, "", "MAIL 0 temporary"},
-		{"it does not take it back", "", map[string]smtpsink.Action{"rset": say(500, "5.5.1 what?")}, nil, me, ""},
+		{"refused for now", "", answers{"mail": say(451, "4.3.0 later")}, nil, "", "MAIL 451 temporary"},
+		{"it hangs up", "", answers{"mail": {Drop: true}}, nil, "", "MAIL 0 temporary"},
+		{"it does not take it back", "", answers{"rset": say(500, "5.5.1 what?")}, nil, me, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -43,7 +43,8 @@ func TestInfoNamesTheSender(t *testing.T) {
 				return reply(e)
 			}})
 			info, err := relayOn(t, s.Port(), from(tt.envelope)).Info(t.Context(), nil)
-			if briefError(err) != tt.fault || !strings.Contains(info.Sender, tt.sender) || (info.Sender == "") != (tt.sender == "") {
+			named := strings.Contains(info.Sender, tt.sender) && (info.Sender == "") == (tt.sender == "")
+			if briefError(err) != tt.fault || !named {
 				t.Errorf("Info = sender %q, %v; want %q, fault %q", info.Sender, err, tt.sender, tt.fault)
 			}
 			stages.mu.Lock()
@@ -62,25 +63,36 @@ func TestInfoNamesRecipients(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprintf("r%d@example.com", i)
 	}
+	const first = "and RCPT TO:<a@example.com> (nothing was sent)"
 	two := []string{"a@example.com", "b@example.com"}
-	rcpt := func(code int, text string) map[string]smtpsink.Action {
-		return map[string]smtpsink.Action{"rcpt b@example.com": say(code, text)}
+	rcpt := func(code int, text string) answers {
+		return answers{"rcpt b@example.com": say(code, text)}
 	}
 	tests := []struct {
 		name    string
 		to      []string
-		replies map[string]smtpsink.Action
+		replies answers
 		want    string // a line for a person
 		refused string // code and fix of the last recipient that is not accepted
 		fault   string
 	}{
-		{"none", nil, nil, "accepts MAIL FROM:<" + me + ">; no recipient was tried, because the routes name no fixed one; takes messages up to 1000000 octets", "", ""},
-		{"accepted", two, nil, "accepts MAIL FROM:<" + me + "> and RCPT TO:<a@example.com>, <b@example.com> (nothing was sent)", "", ""},
-		{"one unknown", two, rcpt(550, "5.1.1 no such user"), "and RCPT TO:<a@example.com> (nothing was sent)", "550 ", ""},
-		{"greylisted", two, rcpt(450, "4.2.0 greylisted"), "and RCPT TO:<a@example.com> (nothing was sent)", "450 ", ""},
-		{"foreign sender, which Postfix says at RCPT", two, rcpt(553, "5.7.1 <x>: Sender address rejected: not owned by user y"), "", "", "RCPT 553 permanent"},
-		{"no login", two, rcpt(554, "5.7.1 <b@example.com>: Relay access denied"), "and RCPT TO:<a@example.com> (nothing was sent)", "554 " + fixLogin, ""},
-		{"it hangs up", two, map[string]smtpsink.Action{"rcpt b@example.com": {Drop: true}}, "", "", "RCPT 0 temporary"},
+		{
+			"none", nil, nil,
+			"accepts MAIL FROM:<" + me + ">; no recipient was tried, because the routes name no fixed one; " +
+				"takes messages up to 1000000 octets", "", "",
+		},
+		{
+			"accepted", two, nil,
+			"accepts MAIL FROM:<" + me + "> and RCPT TO:<a@example.com>, <b@example.com> (nothing was sent)", "", "",
+		},
+		{"one unknown", two, rcpt(550, "5.1.1 no such user"), first, "550 ", ""},
+		{"greylisted", two, rcpt(450, "4.2.0 greylisted"), first, "450 ", ""},
+		{
+			"foreign sender, which Postfix says at RCPT", two,
+			rcpt(553, "5.7.1 <x>: Sender address rejected: not owned by user y"), "", "", "RCPT 553 permanent",
+		},
+		{"no login", two, rcpt(554, "5.7.1 <b@example.com>: Relay access denied"), first, "554 " + fixLogin, ""},
+		{"it hangs up", two, answers{"rcpt b@example.com": {Drop: true}}, "", "", "RCPT 0 temporary"},
 		{"an address that needs SMTPUTF8", []string{"köln@example.com"}, nil, "no recipient was accepted", "0 ", ""},
 		{"no address", []string{"nonsense"}, nil, "no recipient was accepted", "0 ", ""},
 		{"more than are tried", many, nil, "<r9@example.com> (nothing was sent; 5 more were not tried)", "", ""},
@@ -89,10 +101,11 @@ func TestInfoNamesRecipients(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var stages log
 			reply := script(tt.replies)
-			s := sink(t, smtpsink.Options{Extensions: []string{"SIZE 1000000"}, Reply: func(e smtpsink.Event) smtpsink.Action {
+			said := func(e smtpsink.Event) smtpsink.Action {
 				stages.add(e)
 				return reply(e)
-			}})
+			}
+			s := sink(t, smtpsink.Options{Extensions: []string{"SIZE 1000000"}, Reply: said})
 			info, err := relayOn(t, s.Port()).Info(t.Context(), tt.to)
 			if briefError(err) != tt.fault || err == nil && !strings.Contains(info.String(), tt.want) {
 				t.Errorf("Info = %v, %v; want %q, fault %q", info, err, tt.want, tt.fault)

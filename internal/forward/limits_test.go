@@ -35,40 +35,48 @@ func (b *budget) Reserve(_ context.Context, n int) (int, func(int), error) {
 // TestQuota: of five recipients as many as the quota allows get the message, and those named to the
 // relay count.
 func TestQuota(t *testing.T) {
+	noB := answers{"rcpt b@x.example": say(550, "5.1.1 no")}
+	fullAtC := answers{"rcpt c@x.example": say(452, "4.5.3 too many")}
+	later := answers{"mail": say(451, "4.3.0 later")}
+	noDot := answers{"dot": say(554, "5.7.1 no")}
 	for _, c := range []struct {
 		name    string
 		left    int
-		answers map[string]smtpsink.Action
-		options smtpsink.Options
+		answers answers
+		offers  []string
 		want    string // brief
 		err     string
 		log     string
 	}{
-		{"enough", 9, nil, smtpsink.Options{}, "a accepted 250 2.0.0, b accepted 250 2.0.0, c accepted 250 2.0.0, d accepted 250 2.0.0, e accepted 250 2.0.0", "", "5 of 5 used 5"},
-		{"for three", 3, nil, smtpsink.Options{}, "a accepted 250 2.0.0, b accepted 250 2.0.0, c accepted 250 2.0.0", "the budget is spent", "3 of 5 used 3"},
-		{"none", 0, nil, smtpsink.Options{}, "", "the budget is spent", ""},
-		{"refused ones count", 3, map[string]smtpsink.Action{"rcpt b@x.example": say(550, "5.1.1 no")}, smtpsink.Options{}, "a accepted 250 2.0.0, b refused 550 5.1.1, c accepted 250 2.0.0", "the budget is spent", "3 of 5 used 3"},
+		{"enough", 9, nil, nil, each("abcde", "accepted 250 2.0.0"), "", "5 of 5 used 5"},
+		{"for three", 3, nil, nil, each("abc", "accepted 250 2.0.0"), "the budget is spent", "3 of 5 used 3"},
+		{"none", 0, nil, nil, "", "the budget is spent", ""},
 		{
-			"too many at once are named twice", 9,
-			map[string]smtpsink.Action{"rcpt c@x.example": say(452, "4.5.3 too many")},
-			smtpsink.Options{},
-			"a accepted 250 2.0.0, b accepted 250 2.0.0, c deferred 452 4.5.3, d accepted 250 2.0.0, e accepted 250 2.0.0", "", "5 of 5 used 3|3 of 3 used 3",
+			"refused ones count", 3, noB, nil,
+			"a accepted 250 2.0.0, b refused 550 5.1.1, c accepted 250 2.0.0", "the budget is spent", "3 of 5 used 3",
 		},
-		{"the sender is refused", 9, map[string]smtpsink.Action{"mail": say(451, "4.3.0 later")}, smtpsink.Options{}, "a deferred 451 4.3.0, b deferred 451 4.3.0, c deferred 451 4.3.0, d deferred 451 4.3.0, e deferred 451 4.3.0", "", "5 of 5 used 0"},
-		{"it is too large", 9, nil, smtpsink.Options{Extensions: []string{"SIZE 10"}}, "a refused 0, b refused 0, c refused 0, d refused 0, e refused 0", "", "5 of 5 used 0"},
-		{"the relay is down", 9, map[string]smtpsink.Action{"ehlo": say(421, "4.3.0 down")}, smtpsink.Options{}, "", "down", "5 of 5 used 0"},
-		{"refused at the end", 9, map[string]smtpsink.Action{"dot": say(554, "5.7.1 no")}, smtpsink.Options{}, "a refused 554 5.7.1, b refused 554 5.7.1, c refused 554 5.7.1, d refused 554 5.7.1, e refused 554 5.7.1", "", "5 of 5 used 5"},
+		{
+			"too many at once are named twice", 9, fullAtC, nil,
+			"a accepted 250 2.0.0, b accepted 250 2.0.0, c deferred 452 4.5.3, " +
+				"d accepted 250 2.0.0, e accepted 250 2.0.0", "", "5 of 5 used 3|3 of 3 used 3",
+		},
+		{"the sender is refused", 9, later, nil, each("abcde", "deferred 451 4.3.0"), "", "5 of 5 used 0"},
+		{"it is too large", 9, nil, []string{"SIZE 10"}, each("abcde", "refused 0"), "", "5 of 5 used 0"},
+		{"the relay is down", 9, answers{"ehlo": say(421, "4.3.0 down")}, nil, "", "down", "5 of 5 used 0"},
+		{"refused at the end", 9, noDot, nil, each("abcde", "refused 554 5.7.1"), "", "5 of 5 used 5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bothWays(t, func(t *testing.T, offers []string) {
 				if c.log == "5 of 5 used 3|3 of 3 used 3" && len(offers) > 0 {
 					c.log = "5 of 5 used 5|1 of 1 used 1" // all are named at once
 				}
-				options := smtpsink.Options{Extensions: slices.Concat(c.options.Extensions, offers), Reply: script(c.answers)}
-				s, b := sink(t, options), &budget{left: c.left}
+				b := &budget{left: c.left}
+				s := sink(t, smtpsink.Options{Extensions: slices.Concat(c.offers, offers), Reply: script(c.answers)})
 				r := relayOn(t, s.Port(), func(cfg *Config) { cfg.Quota = b })
-				res, err := send(t, r, content(t, plain), "a@x.example", "b@x.example", "c@x.example", "d@x.example", "e@x.example")
-				if brief(res) != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				to := []string{"a@x.example", "b@x.example", "c@x.example", "d@x.example", "e@x.example"}
+				res, err := send(t, r, content(t, plain), to...)
+				if brief(res) != c.want || (err == nil) != (c.err == "") ||
+					err != nil && !strings.Contains(err.Error(), c.err) {
 					t.Errorf("Send = %q, %v, want %q, %q", brief(res), err, c.want, c.err)
 				}
 				if got := strings.Join(b.log, "|"); got != c.log {
@@ -83,7 +91,9 @@ func TestQuota(t *testing.T) {
 // is named again on a new one, if that opens, and counts once in any case.
 func TestQuotaOnAConnectionThatWasClosed(t *testing.T) {
 	bothWays(t, func(t *testing.T, offers []string) {
-		for name, next := range map[string]smtpsink.Action{"accepted on a new one": {}, "no new one": say(421, "4.3.0 down")} {
+		for name, next := range map[string]smtpsink.Action{
+			"accepted on a new one": {}, "no new one": say(421, "4.3.0 down"),
+		} {
 			t.Run(name, func(t *testing.T) {
 				s := sink(t, smtpsink.Options{Extensions: offers, Reply: func(e smtpsink.Event) smtpsink.Action {
 					switch {
@@ -98,7 +108,8 @@ func TestQuotaOnAConnectionThatWasClosed(t *testing.T) {
 				r := relayOn(t, s.Port(), func(cfg *Config) { cfg.Quota = b })
 				mustSend(t, r)
 				_, err := send(t, r, content(t, plain), "a@x.example")
-				if want := []string{"1 of 1 used 1", "1 of 1 used 1"}; !slices.Equal(b.log, want) || (err == nil) != (next.Code == 0) {
+				want := []string{"1 of 1 used 1", "1 of 1 used 1"}
+				if !slices.Equal(b.log, want) || (err == nil) != (next.Code == 0) {
 					t.Errorf("the quota was asked %q (%v), want %q", b.log, err, want)
 				}
 			})

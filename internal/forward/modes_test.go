@@ -71,7 +71,8 @@ func odd(t *testing.T) map[string]string {
 	if len(out) < 35 {
 		t.Fatalf("%d messages in testdata/odd, want all of them", len(out))
 	}
-	out["made/header of 1200 KiB"] = "From: a@x.example\r\n" + strings.Repeat("X-Filler: "+strings.Repeat("y", 900)+"\r\n", 1350) + "\r\nbody\r\n"
+	filler := "X-Filler: " + strings.Repeat("y", 900) + "\r\n"
+	out["made/header of 1200 KiB"] = "From: a@x.example\r\n" + strings.Repeat(filler, 1350) + "\r\nbody\r\n"
 	return out
 }
 
@@ -87,14 +88,18 @@ type arrival struct {
 // the least.
 func TestModes(t *testing.T) {
 	var all []arrival
-	for relay, extensions := range map[string][]string{"all extensions": {"8BITMIME", "SMTPUTF8", "SIZE"}, "no extension": {"SIZE"}} {
+	for relay, extensions := range map[string][]string{
+		"all extensions": {"8BITMIME", "SMTPUTF8", "SIZE"}, "no extension": {"SIZE"},
+	} {
 		s := sink(t, smtpsink.Options{Extensions: extensions})
 		r := relayOn(t, s.Port())
 		for name, raw := range odd(t) {
 			m := parse(t, raw)
 			for _, mode := range []Mode{Redirect, Rewrite, Attach} {
-				content := compose(t, composer(t, ComposeConfig{}), m, Style{Mode: mode, Fallback: len(extensions) == 1})
-				if again := compose(t, composer(t, ComposeConfig{}), m, Style{Mode: mode, Fallback: len(extensions) == 1}); octetsOf(t, again.Reader()) != octetsOf(t, content.Reader()) {
+				style := Style{Mode: mode, Fallback: len(extensions) == 1}
+				content := compose(t, composer(t, ComposeConfig{}), m, style)
+				again := compose(t, composer(t, ComposeConfig{}), m, style)
+				if octetsOf(t, again.Reader()) != octetsOf(t, content.Reader()) {
 					t.Errorf("%s, %s: composed again it is another message, want the same in each attempt", name, mode)
 				}
 				res, err := send(t, r, content, "a@x.example")
@@ -121,7 +126,8 @@ func TestModes(t *testing.T) {
 func (a arrival) check(t *testing.T) {
 	t.Helper()
 	e, err := gomessage.Read(strings.NewReader(a.data))
-	if _, before := gomessage.Read(strings.NewReader(a.original)); unreadable(err) && (a.mode != Redirect || !unreadable(before)) {
+	_, before := gomessage.Read(strings.NewReader(a.original))
+	if unreadable(err) && (a.mode != Redirect || !unreadable(before)) {
 		t.Errorf("%s, %s: what arrived cannot be parsed: %v\n%.500s", a.name, a.mode, err, a.data)
 		return
 	}
@@ -133,7 +139,8 @@ func (a arrival) check(t *testing.T) {
 	case Rewrite:
 		_, body, _ := strings.Cut(a.original, "\r\n\r\n")
 		_, got, _ := strings.Cut(a.data, "\r\n\r\n")
-		if strings.TrimSuffix(got, "\r\n") != strings.TrimSuffix(body, "\r\n") && !strings.HasPrefix(a.original, "\r\n") {
+		same := strings.TrimSuffix(got, "\r\n") == strings.TrimSuffix(body, "\r\n")
+		if !same && !strings.HasPrefix(a.original, "\r\n") {
 			t.Errorf("%s: the body is %.300q, want %.300q", a.name, got, body)
 		}
 		a.checkHeader(t, e.Header)

@@ -19,7 +19,8 @@ const DefaultNote = `Forwarded from {{.Inbox}}. The original message is attached
 ` + quoted
 
 // noticeText is what goes out for a message that is too large.
-const noticeText = `A message to {{.Inbox}} is too large to be forwarded: {{.Size}}; the limit is {{.Limit}}. It is still there:
+const noticeText = "A message to {{.Inbox}} is too large to be forwarded: {{.Size}}; the limit is {{.Limit}}. " +
+	"It is still there:" + `
 寄到 {{.Inbox}} 的一封郵件太大，無法轉寄：{{.Size}}（上限 {{.Limit}}）。郵件仍在原處：
 
 Inbox / 信箱: {{.Inbox}}
@@ -95,8 +96,9 @@ func unusable(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("forward.note is not a usable template: %w; it can have {{.From}}, {{.To}}, {{.Cc}}, {{.Date}}, {{.Subject}}, "+
-		"{{.MessageID}}, {{.Inbox}}, {{.Folder}}, {{.UID}}, {{.Size}}, {{.Task}}, and {{.Captured.NAME}} of a group (?P<NAME>...) in a route's match", err)
+	return fmt.Errorf("forward.note is not a usable template: %w; it can have {{.From}}, {{.To}}, {{.Cc}}, "+
+		"{{.Date}}, {{.Subject}}, {{.MessageID}}, {{.Inbox}}, {{.Folder}}, {{.UID}}, {{.Size}}, {{.Task}}, "+
+		"and {{.Captured.NAME}} of a group (?P<NAME>...) in a route's match", err)
 }
 
 func fill(t *template.Template, n Note) (string, error) {
@@ -154,5 +156,6 @@ func (c *Composer) notice(m *message.Message, o Origin) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.signed(&Content{Mode: Notice, parts: []piece{textPiece(c.composed(m, o, "notice", "Too large to forward: ") + body)}})
+	head := c.composed(m, o, "notice", "Too large to forward: ")
+	return c.signed(&Content{Mode: Notice, parts: []piece{textPiece(head + body)}})
 }

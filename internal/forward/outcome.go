@@ -8,8 +8,9 @@ import (
 
 const (
 	fixASCII = "set forward.envelope_from to an ASCII address"
-	fixNull  = "the relay refuses the null reverse-path, which bounces and failure notices need; ask its operator, or set hook to be notified without mail"
-	fix8bit  = "set fallback: attach to send such messages as attachments"
+	fixNull  = "the relay refuses the null reverse-path, which bounces and failure notices need; " +
+		"ask its operator, or set hook to be notified without mail"
+	fix8bit = "set fallback: attach to send such messages as attachments"
 )
 
 // choose replaces a content that the relay cannot take by what can go instead. What is composed in
@@ -24,7 +25,8 @@ func (t *Transaction) choose() error {
 		}
 		t.content = other
 	}
-	if t.content.Mode != Redirect && t.from.utf8 && !utf8 || t.relay.Sender(t.from.name, t.content.Mode) != t.from.name {
+	mode := t.content.Mode
+	if mode != Redirect && t.from.utf8 && !utf8 || t.relay.Sender(t.from.name, mode) != t.from.name {
 		t.from = t.relay.sender
 	}
 	return nil
@@ -37,10 +39,12 @@ func (t *Transaction) fits() (params string, ok bool, err error) {
 	utf8 := t.c.offers("SMTPUTF8")
 	switch {
 	case limit > 0 && size > limit: // RFC 1870 6.1
-		t.decide(t.to, Refused, reply{text: fmt.Sprintf("the message has %d octets, the relay takes at most %d", size, limit)}, "")
+		text := fmt.Sprintf("the message has %d octets, the relay takes at most %d", size, limit)
+		t.decide(t.to, Refused, reply{text: text}, "")
 		return "", false, nil
 	case t.content.eight && !t.c.offers("8BITMIME"): // RFC 6152
-		t.decide(t.to, Refused, reply{text: "the relay does not take 8-bit messages: it does not offer 8BITMIME"}, fix8bit)
+		const text = "the relay does not take 8-bit messages: it does not offer 8BITMIME"
+		t.decide(t.to, Refused, reply{text: text}, fix8bit)
 		return "", false, nil
 	case t.from.utf8 && !utf8 && t.from.name == t.relay.sender.name: // RFC 6531 3.2
 		return "", false, t.relay.needsUTF8()
@@ -99,7 +103,8 @@ func (t *Transaction) classify(at Stage, rep reply) (verdict, string) {
 	if fix == fixSender && t.signed() {
 		fix = fixSigned
 	}
-	aboutSender := fix == fixSender || fix == fixSigned || at == StageRCPT && slices.ContainsFunc(badSender, rep.says) ||
+	aboutSender := fix == fixSender || fix == fixSigned ||
+		at == StageRCPT && slices.ContainsFunc(badSender, rep.says) ||
 		at == StageMAIL && v == refused && !rep.hasCode("552") // which is about its size
 	if t.nullOnly && rep.hasCode("5") && aboutSender {
 		fix = fixNull

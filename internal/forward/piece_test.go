@@ -17,7 +17,8 @@ func TestBase64Piece(t *testing.T) {
 		got := octetsOf(t, p.open())
 		back, err := base64.StdEncoding.DecodeString(strings.ReplaceAll(got, "\r\n", ""))
 		if err != nil || string(back) != octetsOf(t, m.Body.Reader()) || int64(len(got)) != p.size {
-			t.Errorf("%d octets: %d octets of base64 (%v), want %d that decode to the original", n, len(got), err, p.size)
+			t.Errorf("%d octets: %d octets of base64 (%v), want %d that decode to the original",
+				n, len(got), err, p.size)
 		}
 		for line := range strings.Lines(got) {
 			if len(line) > 78 || !strings.HasSuffix(line, "\r\n") {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"slices"
 	"strings"
@@ -43,24 +42,96 @@ func TestGroup(t *testing.T) {
 		want, fault   string
 		heard         []string
 	}{
-		{"taken", "250 ok|250 ok|250 ok|354 go on", both, "", []string{group4, "."}},
-		{"one refused", "250 ok|" + noUser + "|250 ok|354 go on", "a refused 550 5.1.1, b accepted 250 2.0.0", "", []string{group4, "."}},
-		{"all refused, and DATA", "250 ok|" + noUser + "|450 4.2.0 later|554 5.5.1 nobody", "a refused 550 5.1.1, b deferred 450 4.2.0", "", []string{group4, "RSET"}},
-		{"all refused, DATA out of sequence", "250 ok|" + noUser + "|" + noUser + "|503 5.5.1 RCPT first", "a refused 550 5.1.1, b refused 550 5.1.1", "", []string{group4, "RSET"}},
-		{"all refused, and 354", "250 ok|" + noUser + "|" + noUser + "|354 go on", "a refused 550 5.1.1, b refused 550 5.1.1", "", []string{group4, ".", "RSET"}},
-		{"too many after the first", "250 ok|250 ok|452 4.5.3 too many|354 go on", both, "", []string{group4, ".", "MAIL RCPT DATA", "."}},
-		{"too many at once", "250 ok|452 4.5.3 too many|250 ok|354 go on", "a deferred 452 4.5.3, b accepted 250 2.0.0", "", []string{group4, "."}},
-		{"too many, then 421", "250 ok|250 ok|452 4.5.3 too many|421 4.3.2 bye|" + closes, "a deferred 421 4.3.2", "DATA 421 temporary", []string{group4}},
-		{"MAIL deferred", "451 4.3.0 later|503 5.5.1 MAIL first|503 5.5.1 MAIL first|503 5.5.1 MAIL first", "a deferred 451 4.3.0, b deferred 451 4.3.0", "", []string{group4, "RSET"}},
-		{"MAIL refused", "552 5.3.4 large|503 5.5.1 MAIL first|503 5.5.1 MAIL first|554 5.5.1 no", "a refused 552 5.3.4, b refused 552 5.3.4", "", []string{group4, "RSET"}},
-		{"MAIL refused, and 354", "552 5.3.4 large|503 5.5.1 MAIL first|503 5.5.1 MAIL first|354 go on", "a refused 552 5.3.4, b refused 552 5.3.4", "", []string{group4, ".", "RSET"}},
-		{"DATA deferred", "250 ok|250 ok|250 ok|451 4.3.0 later", "a deferred 451 4.3.0, b deferred 451 4.3.0", "", []string{group4, "RSET"}},
-		{"DATA refused", "250 ok|" + noUser + "|250 ok|554 5.7.1 no", "a refused 550 5.1.1, b refused 554 5.7.1", "", []string{group4, "RSET"}},
-		{"421 to MAIL", "421 4.3.2 bye|" + closes, "", "MAIL 421 temporary", []string{group4}},
-		{"421 to RCPT", "250 ok|250 ok|421 4.3.2 bye|" + closes, "a deferred 421 4.3.2, b deferred 421 4.3.2", "RCPT 421 temporary", []string{group4}},
-		{"421 to DATA", "250 ok|" + noUser + "|250 ok|421 4.3.2 bye|" + closes, "a refused 550 5.1.1, b deferred 421 4.3.2", "DATA 421 temporary", []string{group4}},
-		{"421 to DATA when all are refused", "250 ok|" + noUser + "|" + noUser + "|421 4.3.2 bye|" + closes, "a refused 550 5.1.1, b refused 550 5.1.1", "", []string{group4}},
-		{"login needed", "530 5.7.0 log in|530 5.7.0 log in|530 5.7.0 log in|503 5.5.1 no", "", "MAIL 530 permanent", []string{group4, "RSET"}},
+		{
+			"taken", "250 ok|250 ok|250 ok|354 go on",
+			both, "",
+			[]string{group4, "."},
+		},
+		{
+			"one refused", "250 ok|" + noUser + "|250 ok|354 go on",
+			"a refused 550 5.1.1, b accepted 250 2.0.0", "",
+			[]string{group4, "."},
+		},
+		{
+			"all refused, and DATA", "250 ok|" + noUser + "|450 4.2.0 later|554 5.5.1 nobody",
+			"a refused 550 5.1.1, b deferred 450 4.2.0", "",
+			[]string{group4, "RSET"},
+		},
+		{
+			"all refused, DATA out of sequence", "250 ok|" + noUser + "|" + noUser + "|503 5.5.1 RCPT first",
+			"a refused 550 5.1.1, b refused 550 5.1.1", "",
+			[]string{group4, "RSET"},
+		},
+		{
+			"all refused, and 354", "250 ok|" + noUser + "|" + noUser + "|354 go on",
+			"a refused 550 5.1.1, b refused 550 5.1.1", "",
+			[]string{group4, ".", "RSET"},
+		},
+		{
+			"too many after the first", "250 ok|250 ok|452 4.5.3 too many|354 go on",
+			both, "",
+			[]string{group4, ".", "MAIL RCPT DATA", "."},
+		},
+		{
+			"too many at once", "250 ok|452 4.5.3 too many|250 ok|354 go on",
+			"a deferred 452 4.5.3, b accepted 250 2.0.0", "",
+			[]string{group4, "."},
+		},
+		{
+			"too many, then 421", "250 ok|250 ok|452 4.5.3 too many|421 4.3.2 bye|" + closes,
+			"a deferred 421 4.3.2", "DATA 421 temporary",
+			[]string{group4},
+		},
+		{
+			"MAIL deferred", "451 4.3.0 later|503 5.5.1 MAIL first|503 5.5.1 MAIL first|503 5.5.1 MAIL first",
+			"a deferred 451 4.3.0, b deferred 451 4.3.0", "",
+			[]string{group4, "RSET"},
+		},
+		{
+			"MAIL refused", "552 5.3.4 large|503 5.5.1 MAIL first|503 5.5.1 MAIL first|554 5.5.1 no",
+			"a refused 552 5.3.4, b refused 552 5.3.4", "",
+			[]string{group4, "RSET"},
+		},
+		{
+			"MAIL refused, and 354", "552 5.3.4 large|503 5.5.1 MAIL first|503 5.5.1 MAIL first|354 go on",
+			"a refused 552 5.3.4, b refused 552 5.3.4", "",
+			[]string{group4, ".", "RSET"},
+		},
+		{
+			"DATA deferred", "250 ok|250 ok|250 ok|451 4.3.0 later",
+			"a deferred 451 4.3.0, b deferred 451 4.3.0", "",
+			[]string{group4, "RSET"},
+		},
+		{
+			"DATA refused", "250 ok|" + noUser + "|250 ok|554 5.7.1 no",
+			"a refused 550 5.1.1, b refused 554 5.7.1", "",
+			[]string{group4, "RSET"},
+		},
+		{
+			"421 to MAIL", "421 4.3.2 bye|" + closes,
+			"", "MAIL 421 temporary",
+			[]string{group4},
+		},
+		{
+			"421 to RCPT", "250 ok|250 ok|421 4.3.2 bye|" + closes,
+			"a deferred 421 4.3.2, b deferred 421 4.3.2", "RCPT 421 temporary",
+			[]string{group4},
+		},
+		{
+			"421 to DATA", "250 ok|" + noUser + "|250 ok|421 4.3.2 bye|" + closes,
+			"a refused 550 5.1.1, b deferred 421 4.3.2", "DATA 421 temporary",
+			[]string{group4},
+		},
+		{
+			"421 to DATA when all are refused", "250 ok|" + noUser + "|" + noUser + "|421 4.3.2 bye|" + closes,
+			"a refused 550 5.1.1, b refused 550 5.1.1", "",
+			[]string{group4},
+		},
+		{
+			"login needed", "530 5.7.0 log in|530 5.7.0 log in|530 5.7.0 log in|503 5.5.1 no",
+			"", "MAIL 530 permanent",
+			[]string{group4, "RSET"},
+		},
 	} {
 		for name, write := range map[string]func(net.Conn, string){
 			"reply by reply": writeWhole,
@@ -102,7 +173,8 @@ func TestGroup(t *testing.T) {
 					want = 2 // as without a group
 				}
 				if p.connections() != want || log.Len() > 0 {
-					t.Errorf("%d connections, want %d, and the log is %q, want nothing", p.connections(), want, log.String())
+					t.Errorf("%d connections, want %d, and the log is %q, want nothing",
+						p.connections(), want, log.String())
 				}
 			})
 		}
@@ -174,7 +246,8 @@ func TestMishandled(t *testing.T) {
 // wantDistrust checks that the log has one line, for -v, with the setting and the reason.
 func wantDistrust(t *testing.T, log string) {
 	t.Helper()
-	if strings.Count(log, "\n") != 1 || !strings.Contains(log, "level=INFO") || !strings.Contains(log, "smtp.pipelining") || !strings.Contains(log, "reason=") {
+	if strings.Count(log, "\n") != 1 || !strings.Contains(log, "level=INFO") ||
+		!strings.Contains(log, "smtp.pipelining") || !strings.Contains(log, "reason=") {
 		t.Errorf("the log is %q, want one line with the setting and the reason", log)
 	}
 }
@@ -192,7 +265,11 @@ func sendAlone(t *testing.T, p *puppet, r *Relay) {
 	mustSend(t, r)
 	heard := p.heard()
 	at := slices.Index(heard, "MAIL")
-	alone := []string{"MAIL", "RCPT", "RCPT", "DATA", ".", "MAIL", "RCPT", "RCPT", "DATA", ".", "MAIL", "RCPT", "DATA", "."}
+	alone := []string{
+		"MAIL", "RCPT", "RCPT", "DATA", ".",
+		"MAIL", "RCPT", "RCPT", "DATA", ".",
+		"MAIL", "RCPT", "DATA", ".",
+	}
 	if at < 1 || heard[0] != group4 || !slices.Equal(heard[at:], alone) {
 		t.Errorf("the relay heard %q, want the group, and then one command at a time", heard)
 	}
@@ -248,7 +325,8 @@ func TestResetAfter354(t *testing.T) {
 	tx.Reset()
 	wantOver(t, r, tx)
 	mustSend(t, r)
-	if got, want := p.heard(), []string{group4, "MAIL RCPT DATA", "."}; !slices.Equal(got, want) || p.connections() != 2 {
+	got, want := p.heard(), []string{group4, "MAIL RCPT DATA", "."}
+	if !slices.Equal(got, want) || p.connections() != 2 {
 		t.Errorf("the relay heard %q over %d connections, want %q over two", got, p.connections(), want)
 	}
 }
@@ -290,7 +368,7 @@ func TestLongGroup(t *testing.T) {
 		to = append(to, fmt.Sprintf("%060d@%s.example", i, strings.Repeat("x.", 90)+"x"))
 	}
 	var log strings.Builder
-	r := relayOn(t, l.Addr().(*net.TCPAddr).Port, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	r := relayOn(t, l.Addr().(*net.TCPAddr).Port, logsTo(&log))
 	res, err := send(t, r, content(t, plain), to...)
 	if n := strings.Count(brief(res), "accepted"); n != maxRecipients || err != nil || log.Len() > 0 {
 		t.Errorf("%d accepted, %v, logged %q, want %d and nothing logged", n, err, log.String(), maxRecipients)

@@ -27,7 +27,8 @@ type puppet struct {
 const closes = "closes"
 
 var takes = map[string]string{
-	"EHLO": "250-here\r\n250 PIPELINING", "MAIL": "250 2.1.0 ok", "RCPT": "250 2.1.5 ok", "DATA": "354 go on", "RSET": "250 2.0.0 ok", "QUIT": "221 bye",
+	"EHLO": "250-here\r\n250 PIPELINING", "MAIL": "250 2.1.0 ok", "RCPT": "250 2.1.5 ok", "DATA": "354 go on",
+	"RSET": "250 2.0.0 ok", "QUIT": "221 bye",
 	".": "250 2.0.0 accepted",
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -63,7 +64,8 @@ func startReceivers(t *testing.T, a *sender) *receivers {
 		dns.AddTXT(t, name, a.zone[name])
 		dns.AddTXT(t, name, second)
 	}
-	w := &receivers{sender: a, from: forwarder, arrived: sink(t, smtpsink.Options{Extensions: []string{"8BITMIME", "SMTPUTF8"}})}
+	arrived := sink(t, smtpsink.Options{Extensions: []string{"8BITMIME", "SMTPUTF8"}})
+	w := &receivers{sender: a, from: forwarder, arrived: arrived}
 	server := testserver.StartReceiver(t, dns, w.arrived.Port())
 	for i, port := range []int{server.Rspamd, server.OpenDMARC} {
 		w.relays[i] = relayOn(t, port, func(c *Config) {
@@ -73,7 +75,9 @@ func startReceivers(t *testing.T, a *sender) *receivers {
 	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, dns.Address)
 	}}
-	w.composer = composer(t, ComposeConfig{From: "Intake <" + forwarder + ">", Key: key, Judge: dmarc.NewJudge(resolver)})
+	w.composer = composer(t, ComposeConfig{
+		From: "Intake <" + forwarder + ">", Key: key, Judge: dmarc.NewJudge(resolver),
+	})
 	return w
 }
 
@@ -118,7 +122,8 @@ func (w *receivers) send(t *testing.T, raw string, s Style) (content *Content, v
 			case err == nil && res.Outcomes[0].Status == Refused && byPolicy.MatchString(res.Outcomes[0].Reply):
 				v[i] = isRefused
 			default:
-				t.Errorf("%s, %s: %+v, %v; want it accepted, or refused by the policy\n%s", filter, content.Mode, res.Outcomes, err, raw)
+				t.Errorf("%s, %s: %+v, %v; want it accepted, or refused by the policy\n%s",
+					filter, content.Mode, res.Outcomes, err, raw)
 			}
 		})
 	}
@@ -184,7 +189,10 @@ func checkTable(t *testing.T, table string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const begin, end = "<!-- verdicts: go test ./internal/forward -run TestReceivers -update -->\n", "<!-- end of verdicts -->\n"
+	const (
+		begin = "<!-- verdicts: go test ./internal/forward -run TestReceivers -update -->\n"
+		end   = "<!-- end of verdicts -->\n"
+	)
 	before, rest, ok := bytes.Cut(doc, []byte(begin))
 	old, after, ok2 := bytes.Cut(rest, []byte(end))
 	switch {
@@ -192,10 +200,12 @@ func checkTable(t *testing.T, table string) {
 		t.Fatalf("%s has no lines %q and %q", tableFile, begin, end)
 	case string(old) == table:
 	case *update:
-		if err := os.WriteFile(tableFile, bytes.Join([][]byte{before, []byte(begin), []byte(table), []byte(end), after}, nil), 0o644); err != nil {
+		doc = slices.Concat(before, []byte(begin), []byte(table), []byte(end), after)
+		if err := os.WriteFile(tableFile, doc, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("the table in %s is\n%s\nbut the receivers' verdicts are\n%s\nwrite it again with -update", tableFile, old, table)
+		t.Errorf("the table in %s is\n%s\nbut the receivers' verdicts are\n%s\nwrite it again with -update",
+			tableFile, old, table)
 	}
 }

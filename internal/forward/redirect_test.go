@@ -14,6 +14,7 @@ func TestRedirect(t *testing.T) {
 	sig := func(h string) string {
 		return "DKIM-Signature: v=1; a=rsa-sha256;\r\n\th=" + h + ";\r\n b=xyz\r\nFrom: a@x.example\r\n\r\nx"
 	}
+	const field = "X-Postrider-Trace: 0123456789abcdef0123; task=1\r\n"
 	const covered, headless = "a signature covers X-Postrider-Trace", "it does not begin with a header field"
 	arc := strings.NewReplacer("DKIM-S", "ARC-Message-S")
 	tests := []struct {
@@ -37,8 +38,11 @@ func TestRedirect(t *testing.T) {
 		{"our field is signed", sig("from : X-Postrider-Trace\r\n\t:to"), covered},
 		{"our field is signed, other case", sig("from:x-postrider-trace"), covered},
 		{"our field is signed by ARC", arc.Replace(sig("from:x-postrider-trace")), covered},
-		{"our field is signed, and is there", "X-Postrider-Trace: 0123456789abcdef0123; task=1\r\n" + sig("from:x-postrider-trace"), ""},
-		{"our field is there, and signed once more", "X-Postrider-Trace: 0123456789abcdef0123; task=1\r\n" + sig("from:x-postrider-trace:x-postrider-trace"), covered},
+		{"our field is signed, and is there", field + sig("from:x-postrider-trace"), ""},
+		{
+			"our field is there, and signed once more",
+			field + sig("from:x-postrider-trace:x-postrider-trace"), covered,
+		},
 		{"a longer name is signed", sig("from:x-postrider-trace-2"), ""},
 	}
 	c := composer(t, ComposeConfig{})
@@ -70,7 +74,8 @@ func TestRedirect(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := octetsOf(t, nameless.Reader()), trace+token("in@x.example")+"; task=7\r\n"+tt.raw; got != want {
+			want := trace + token("in@x.example") + "; task=7\r\n" + tt.raw
+			if got := octetsOf(t, nameless.Reader()); got != want {
 				t.Errorf("without an address of its own: %q, want %q", got, want)
 			}
 		})
@@ -92,18 +97,23 @@ func TestLooped(t *testing.T) {
 		{"ours below others", "X-Postrider-Trace: 0123; task=1\r\nReceived: x\r\n" + once, "in@x.example", true},
 		{"a failure notice", "X-Postrider-Trace: report\r\n" + plain, "in@x.example", true},
 		{"50 hops", strings.Repeat("Received: from x\r\n", 50) + plain, "in@x.example", false},
-		{"51 inboxes", strings.Repeat("X-Postrider-Trace: 0123456789abcdef0123; task=1\r\n", 51) + plain, "in@x.example", true},
+		{
+			"51 inboxes", strings.Repeat("X-Postrider-Trace: 0123456789abcdef0123; task=1\r\n", 51) + plain,
+			"in@x.example", true,
+		},
 		{"51 hops", strings.Repeat("Received: from x\r\n", 51) + plain, "in@x.example", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if reason, got := Looped(parse(t, tt.raw).Header, tt.inbox, 50); got != tt.want || got != strings.HasPrefix(reason, "loop") {
+			reason, got := Looped(parse(t, tt.raw).Header, tt.inbox, 50)
+			if got != tt.want || got != strings.HasPrefix(reason, "loop") {
 				t.Errorf("Looped = %q, %v, want %v", reason, got, tt.want)
 			}
 		})
 	}
-	if strings.Contains(once[:strings.Index(once, "\n")], "in@") || token("in@x.example") != "4396ad0f49db8a2a096d" {
-		t.Errorf("trace field %q, want no address in it and a token that never changes", once[:strings.Index(once, "\n")])
+	field, _, _ := strings.Cut(once, "\n")
+	if strings.Contains(field, "in@") || token("in@x.example") != "4396ad0f49db8a2a096d" {
+		t.Errorf("trace field %q, want no address in it and a token that never changes", field)
 	}
 }
 
@@ -129,28 +139,44 @@ func TestEnvelope(t *testing.T) {
 	kept := relayOn(t, 25, func(c *Config) { c.EnvelopeFrom = Keep })
 	rewritten := relayOn(t, 25, bySRS(t))
 	long := strings.Repeat("x", 60) + "@y.example"
+	const (
+		bounce = "Content-Type: multipart/report; report-type=delivery-status; boundary=b"
+		ofB    = "SRS0=X2rN=JJ=y.example=b@srs.example"
+	)
 	tests := []struct {
 		name, header              string
 		configured, inKeep, inSRS string
 	}{
 		{"none", "From: b@y.example", me, me, me},
-		{"an address", "Return-Path: <b@y.example>", me, "b@y.example", "SRS0=X2rN=JJ=y.example=b@srs.example"},
-		{"without brackets", "Return-Path: b@y.example", me, "b@y.example", "SRS0=X2rN=JJ=y.example=b@srs.example"},
+		{"an address", "Return-Path: <b@y.example>", me, "b@y.example", ofB},
+		{"without brackets", "Return-Path: b@y.example", me, "b@y.example", ofB},
 		{"null", "Return-Path: <>", "", "", ""},
 		{"null with a space", "Return-Path: < >", "", "", ""},
 		{"empty field", "Return-Path:", me, me, me},
 		{"no address", "Return-Path: <MAILER-DAEMON>", me, me, me},
 		{"hostile", "Return-Path: <a@x.example> SIZE=1", me, me, me},
-		{"the topmost counts", "Return-Path: <b@y.example>\r\nReturn-Path: <>", me, "b@y.example", "SRS0=X2rN=JJ=y.example=b@srs.example"},
-		{"rewritten by another", "Return-Path: <SRS0=abcd=JJ=y.example=b@z.example>", me, "SRS0=abcd=JJ=y.example=b@z.example", "SRS1=vxlS=z.example==abcd=JJ=y.example=b@srs.example"},
-		{"rewritten by us", "Return-Path: <SRS0=abcd=JJ=y.example=b@srs.example>", me, "SRS0=abcd=JJ=y.example=b@srs.example", "SRS0=abcd=JJ=y.example=b@srs.example"},
-		{"internationalised domain", "Return-Path: <b@bücher.example>", me, "b@bücher.example", "SRS0=bGTV=JJ=xn--bcher-kva.example=b@srs.example"},
+		{"the topmost counts", "Return-Path: <b@y.example>\r\nReturn-Path: <>", me, "b@y.example", ofB},
+		{
+			"rewritten by another", "Return-Path: <SRS0=abcd=JJ=y.example=b@z.example>",
+			me, "SRS0=abcd=JJ=y.example=b@z.example", "SRS1=vxlS=z.example==abcd=JJ=y.example=b@srs.example",
+		},
+		{
+			"rewritten by us", "Return-Path: <SRS0=abcd=JJ=y.example=b@srs.example>",
+			me, "SRS0=abcd=JJ=y.example=b@srs.example", "SRS0=abcd=JJ=y.example=b@srs.example",
+		},
+		{
+			"internationalised domain", "Return-Path: <b@bücher.example>",
+			me, "b@bücher.example", "SRS0=bGTV=JJ=xn--bcher-kva.example=b@srs.example",
+		},
 		{"internationalised name", "Return-Path: <jörg@y.example>", me, "jörg@y.example", me},
 		{"too long once it is rewritten", "Return-Path: <" + long + ">", me, long, me},
 		{"quoted", `Return-Path: <"b c"@y.example>`, me, `"b c"@y.example`, `"SRS0=6HUp=JJ=y.example=b c"@srs.example`},
-		{"a bounce whose Return-Path is missing", "Content-Type: multipart/report; report-type=delivery-status; boundary=b", "", "", ""},
+		{"a bounce whose Return-Path is missing", bounce, "", "", ""},
 		{"an absence note", "Return-Path: <b@y.example>\r\nAuto-Submitted: auto-replied", "", "", ""},
-		{"by a program that answers nobody", "Return-Path: <b@y.example>\r\nAuto-Submitted: auto-generated", me, "b@y.example", "SRS0=X2rN=JJ=y.example=b@srs.example"},
+		{
+			"by a program that answers nobody", "Return-Path: <b@y.example>\r\nAuto-Submitted: auto-generated",
+			me, "b@y.example", ofB,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -84,7 +84,8 @@ func (r *Relay) rewrite(original path) string {
 		_, err = parsePath(from)
 	}
 	if err != nil {
-		r.log.Info("a sender cannot be rewritten by SRS; bounces go to the configured address", "sender", original.name, "address", r.sender.name, "reason", err)
+		r.log.Info("a sender cannot be rewritten by SRS; bounces go to the configured address",
+			"sender", original.name, "address", r.sender.name, "reason", err)
 		return r.sender.name
 	}
 	return from

@@ -52,7 +52,10 @@ func sink(t testing.TB, opts smtpsink.Options) *smtpsink.Server {
 // relayOn is a relay on port with short timeouts, changed by the given functions.
 func relayOn(t testing.TB, port int, change ...func(*Config)) *Relay {
 	t.Helper()
-	cfg := Config{Host: "127.0.0.1", Port: port, Security: "none", Connections: 1, From: "Forwarder <" + me + ">", Timeouts: Timeouts{Idle: time.Minute}}
+	cfg := Config{
+		Host: "127.0.0.1", Port: port, Security: "none", Connections: 1, From: "Forwarder <" + me + ">",
+		Timeouts: Timeouts{Idle: time.Minute},
+	}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -97,8 +100,10 @@ func TestSend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(tx.Accepted(), " "); got != "a@x.example b@x.example" || len(tx.Outcomes()) > 0 || len(tx.Rest()) > 0 {
-		t.Errorf("accepted are %q, with the outcomes %v and %q left, want both accepted", got, tx.Outcomes(), tx.Rest())
+	accepted := strings.Join(tx.Accepted(), " ")
+	if accepted != "a@x.example b@x.example" || len(tx.Outcomes()) > 0 || len(tx.Rest()) > 0 {
+		t.Errorf("accepted are %q, with the outcomes %v and %q left, want both accepted",
+			accepted, tx.Outcomes(), tx.Rest())
 	}
 	outcomes, err := tx.Send()
 	if err != nil {

@@ -33,8 +33,9 @@ func TestReadReply(t *testing.T) {
 		})
 	}
 	for name, wire := range map[string]string{
-		"nothing": "", "cut": "250 o", "cut between lines": "250-ok\r\n", "text": "hello\r\n", "no separator": "2500 x\r\n",
-		"impossible code": "199 x\r\n", "empty line": "\r\n", "endless line": "250 " + strings.Repeat("x", 10_000),
+		"nothing": "", "cut": "250 o", "cut between lines": "250-ok\r\n", "text": "hello\r\n",
+		"no separator": "2500 x\r\n", "impossible code": "199 x\r\n", "empty line": "\r\n",
+		"endless line":  "250 " + strings.Repeat("x", 10_000),
 		"endless reply": strings.Repeat("250-x\r\n", 20_000) + "250 x\r\n",
 	} {
 		t.Run("no reply: "+name, func(t *testing.T) {
@@ -50,8 +51,9 @@ var codePattern = regexp.MustCompile(`(?m)^([245]\.\d{1,3}\.\d{1,3})(?:\s+|$)`)
 // FuzzNewReply: the codes that are found and taken out of a text are those that a pattern says.
 func FuzzNewReply(f *testing.F) {
 	for _, s := range []string{
-		"", "ok", "5.1.1", "5.1.1 no\nsuch\n5.1.2 user\n", "5.1.1\n5.1.1\n", "5.1.1 \n 5.1.1 x", "5.1.1\n\n5.1.1 x\n5.1.1", "5.1.1234 x", "5.1.1.1 x",
-		"3.1.1 x", "2.0.0\fx\ry", "5..1 x", "5.1. x", "5.1.1\u00a0x", "x 5.1.1\n4.999.000\tx\n\n", "5.1.1\v", "5.1.1 5.1.2 x", "2.", "2.0", "2.0.",
+		"", "ok", "5.1.1", "5.1.1 no\nsuch\n5.1.2 user\n", "5.1.1\n5.1.1\n", "5.1.1 \n 5.1.1 x",
+		"5.1.1\n\n5.1.1 x\n5.1.1", "5.1.1234 x", "5.1.1.1 x", "3.1.1 x", "2.0.0\fx\ry", "5..1 x", "5.1. x",
+		"5.1.1\u00a0x", "x 5.1.1\n4.999.000\tx\n\n", "5.1.1\v", "5.1.1 5.1.2 x", "2.", "2.0", "2.0.",
 	} {
 		f.Add(s)
 	}
@@ -83,10 +85,13 @@ func TestReplyIsCheap(t *testing.T) {
 }
 
 func TestShort(t *testing.T) {
-	for _, s := range []string{strings.Repeat("x", 499) + "ü", strings.Repeat("ü", 400), strings.Repeat("a b\r\n", 1000)} {
+	for _, s := range []string{
+		strings.Repeat("x", 499) + "ü", strings.Repeat("ü", 400), strings.Repeat("a b\r\n", 1000),
+	} {
 		got := short(s)
 		if len(got) > 500 || len(got) < 498 || !utf8.ValidString(got) || strings.ContainsAny(got, "\r\n") {
-			t.Errorf("short of %d octets has %d: %q, want one line of valid UTF-8 and just under 500 octets", len(s), len(got), got)
+			t.Errorf("short of %d octets has %d: %q, want one line of valid UTF-8 and just under 500 octets",
+				len(s), len(got), got)
 		}
 	}
 }

@@ -39,7 +39,8 @@ func (c *Composer) rewrite(m *message.Message, o Origin) (*Content, error) {
 	}
 	if out.eight {
 		out.instead = func() (*Content, error) {
-			return c.attach(m, o, "attached instead of rewritten: it has 8-bit content, and the relay does not offer 8BITMIME")
+			return c.attach(m, o, "attached instead of rewritten: "+
+				"it has 8-bit content, and the relay does not offer 8BITMIME")
 		}
 	}
 	return c.signed(out)

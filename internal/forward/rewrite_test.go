@@ -41,7 +41,8 @@ func TestRewriteEightBit(t *testing.T) {
 // TestRewriteEncodedNames: names in encoded words that are quoted, or hold raw octets, are decoded
 // as the subject is.
 func TestRewriteEncodedNames(t *testing.T) {
-	m := parse(t, "From: \"=?utf-8?B?5L2g5aW9?=\" <a@client.example>\r\nTo: =?gb2312?Q?\xc4\xe3?= <b@client.example>\r\n\r\nx\r\n")
+	m := parse(t, "From: \"=?utf-8?B?5L2g5aW9?=\" <a@client.example>\r\n"+
+		"To: =?gb2312?Q?\xc4\xe3?= <b@client.example>\r\n\r\nx\r\n")
 	raw := octetsOf(t, compose(t, composer(t, ComposeConfig{}), m, Style{Mode: Rewrite}).Reader())
 	h := parse(t, raw).Header
 	for field, want := range map[string]string{"From": "你好 via ", "Reply-To": "你好", "To": "你"} {
@@ -69,7 +70,8 @@ func TestRewriteUnwieldyHeader(t *testing.T) {
 			raw := "From: a@client.example\r\n" + raw + "\r\n\r\nx\r\n"
 			effort.Within(t, len(raw), func() {
 				out := compose(t, c, parse(t, raw), Style{Mode: Rewrite})
-				if want := "attached instead of rewritten: its header has a field of too many lines"; out.Mode != Attach || out.Remark != want {
+				const want = "attached instead of rewritten: its header has a field of too many lines"
+				if out.Mode != Attach || out.Remark != want {
 					t.Errorf("it goes out in mode %s, %q; want attach, %q", out.Mode, out.Remark, want)
 				}
 			})
@@ -81,8 +83,12 @@ func TestRewriteUnwieldyHeader(t *testing.T) {
 // the name alone is too long for a line, the message is attached.
 func TestRewriteLongNames(t *testing.T) {
 	c := composer(t, ComposeConfig{})
-	values := map[string]string{"words": "Gr\u00fc\u00dfe aus K\u00f6ln", "one long word": strings.Repeat("\u00fc", 450), "latin-1": "Gr\xfc\xdfe"}
-	for what, value := range values {
+	const tooLong = "attached instead of rewritten: its header has a field whose name is too long to encode its value"
+	for what, value := range map[string]string{
+		"words":         "Gr\u00fc\u00dfe aus K\u00f6ln",
+		"one long word": strings.Repeat("\u00fc", 450),
+		"latin-1":       "Gr\xfc\xdfe",
+	} {
 		for _, n := range []int{59, 60, 61, 72, 73, 74, 75, 76, 80, 200, 900, 997, 998, 1000} {
 			t.Run(fmt.Sprintf("%s, %d octets", what, n), func(t *testing.T) {
 				name := "X-" + strings.Repeat("a", n-2)
@@ -95,8 +101,8 @@ func TestRewriteLongNames(t *testing.T) {
 					}
 				}
 				if n >= maxLine {
-					if want := "attached instead of rewritten: its header has a field whose name is too long to encode its value"; out.Mode != Attach || out.Remark != want {
-						t.Errorf("it goes out in mode %s, %q; want attach, %q", out.Mode, out.Remark, want)
+					if out.Mode != Attach || out.Remark != tooLong {
+						t.Errorf("it goes out in mode %s, %q; want attach, %q", out.Mode, out.Remark, tooLong)
 					}
 					return
 				}
@@ -115,24 +121,33 @@ func TestRewriteLongNames(t *testing.T) {
 // TestRewriteLongLines: no line of the header is longer than 998 octets, or of white space only,
 // and the values stay.
 func TestRewriteLongLines(t *testing.T) {
+	xs := strings.Repeat("x", 100)
 	list := strings.TrimSuffix(strings.Repeat("somebody@client.example,", 60), ",")
 	for field, value := range map[string]string{
-		"To": list, "Cc": "A B <a@client.example>," + list, "References": strings.TrimSpace(strings.Repeat("<0123456789@client.example> ", 60)),
-		"Subject": strings.TrimSpace(strings.Repeat("hearing ", 200)), "X-Note": strings.TrimSpace(strings.Repeat("=?utf-8?q?=C3=A4?= ", 200)),
-		"X-Original-Subject": strings.Repeat("é", 600), "Comments": "a" + strings.Repeat(" ", 2000) + "b",
-		"Keywords": "ä" + strings.Repeat(" ", 300) + strings.Repeat("x", 100) + "  " + strings.Repeat("y", 100),
+		"To":                 list,
+		"Cc":                 "A B <a@client.example>," + list,
+		"References":         strings.TrimSpace(strings.Repeat("<0123456789@client.example> ", 60)),
+		"Subject":            strings.TrimSpace(strings.Repeat("hearing ", 200)),
+		"X-Note":             strings.TrimSpace(strings.Repeat("=?utf-8?q?=C3=A4?= ", 200)),
+		"X-Original-Subject": strings.Repeat("é", 600),
+		"Comments":           "a" + strings.Repeat(" ", 2000) + "b",
+		"Keywords":           "ä" + strings.Repeat(" ", 300) + xs + "  " + strings.Repeat("y", 100),
 	} {
-		m := parse(t, "From: \"a"+strings.Repeat(" ", 300)+"b\" <a@client.example>\r\n"+field+": "+value+"\r\n\r\nx\r\n")
+		author := "From: \"a" + strings.Repeat(" ", 300) + "b\" <a@client.example>\r\n"
+		m := parse(t, author+field+": "+value+"\r\n\r\nx\r\n")
 		out := compose(t, composer(t, ComposeConfig{}), m, Style{Mode: Rewrite})
 		raw := octetsOf(t, out.Reader())
 		for line := range strings.Lines(raw) {
 			if s := strings.TrimRight(line, "\r\n"); len(s) > maxLine || s != "" && strings.TrimSpace(s) == "" {
-				t.Errorf("%s: a line has %d octets and is %.40q, want at most %d, and not only white space", field, len(s), s, maxLine)
+				t.Errorf("%s: a line has %d octets and is %.40q, want at most %d, and not only white space",
+					field, len(s), s, maxLine)
 			}
 		}
 		h := parse(t, raw).Header
-		if got, want := h.Text(field), spaced(m.Header.Text(field)); got != want && !addressFields[strings.ToLower(field)] || out.Mode != Rewrite {
-			t.Errorf("%s: it goes out in mode %s with the value %.100q, want rewrite with %.100q", field, out.Mode, got, want)
+		got, want := h.Text(field), spaced(m.Header.Text(field))
+		if got != want && !addressFields[strings.ToLower(field)] || out.Mode != Rewrite {
+			t.Errorf("%s: it goes out in mode %s with the value %.100q, want rewrite with %.100q",
+				field, out.Mode, got, want)
 		}
 		if got, want := h.Addresses(field), m.Header.Addresses(field); !slices.Equal(got, want) {
 			t.Errorf("%s: it has the addresses %v, want %v", field, got, want)
@@ -146,7 +161,8 @@ func TestRewriteEightBitBoundary(t *testing.T) {
 	for _, boundary := range []string{`"größe"`, "größe", "\"gr\xf6\xdfe\""} {
 		raw := "From: a@client.example\r\nContent-Type: multipart/mixed; boundary=" + boundary + "\r\n\r\n--x\r\n"
 		out := compose(t, composer(t, ComposeConfig{}), parse(t, raw), Style{Mode: Rewrite})
-		if want := "attached instead of rewritten: the boundary between its parts is not ASCII"; out.Mode != Attach || out.Remark != want {
+		const want = "attached instead of rewritten: the boundary between its parts is not ASCII"
+		if out.Mode != Attach || out.Remark != want {
 			t.Errorf("boundary=%s: it goes out in mode %s, %q; want attach, %q", boundary, out.Mode, out.Remark, want)
 		}
 	}

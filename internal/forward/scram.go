@@ -22,7 +22,8 @@ func (s scram) Next(challenge []byte, more bool) ([]byte, error) {
 			continue
 		}
 		if n, err := strconv.Atoi(count); err != nil || n < 1 || n > maxIterations {
-			return nil, fmt.Errorf("the relay asks for %q SCRAM iterations, and only 1 to %d are allowed", short(count), maxIterations)
+			return nil, fmt.Errorf("the relay asks for %q SCRAM iterations, and only 1 to %d are allowed",
+				short(count), maxIterations)
 		}
 	}
 	return s.Auth.Next(challenge, more)

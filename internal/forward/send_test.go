@@ -11,13 +11,16 @@ import (
 	"postrider/internal/testserver/smtpsink"
 )
 
+// answers are those of a relay, by "stage" or "stage argument".
+type answers = map[string]smtpsink.Action
+
 // script answers by "stage" or "stage argument", the latter first.
-func script(answers map[string]smtpsink.Action) func(smtpsink.Event) smtpsink.Action {
+func script(by answers) func(smtpsink.Event) smtpsink.Action {
 	return func(e smtpsink.Event) smtpsink.Action {
-		if a, ok := answers[e.Stage+" "+e.Arg]; ok {
+		if a, ok := by[e.Stage+" "+e.Arg]; ok {
 			return a
 		}
-		return answers[e.Stage]
+		return by[e.Stage]
 	}
 }
 
@@ -31,6 +34,15 @@ func brief(res result) string {
 		out[i] = strings.TrimSpace(fmt.Sprintf("%s %s %d %s", name, o.Status, o.Code, o.Enhanced))
 	}
 	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+// each is what brief says of recipients who all have that outcome.
+func each(names, outcome string) string {
+	var out []string
+	for name := range strings.SplitSeq(names, "") {
+		out = append(out, name+" "+outcome)
+	}
 	return strings.Join(out, ", ")
 }
 
@@ -51,7 +63,7 @@ func briefError(err error) string {
 
 type scenario struct {
 	name    string
-	answers map[string]smtpsink.Action
+	answers answers
 	want    string // brief, of a, b and c
 	fault   string // briefError
 	got     int    // messages that the relay has
@@ -60,42 +72,74 @@ type scenario struct {
 var drop = smtpsink.Action{Drop: true}
 
 var scenarios = []scenario{
-	{"all taken", nil, "a accepted 250 2.0.0, b accepted 250 2.0.0, c accepted 250 2.0.0", "", 1},
-	{"251 and 252 are taken, too", map[string]smtpsink.Action{"rcpt a@x.example": say(251, "will forward")}, "a accepted 250 2.0.0, b accepted 250 2.0.0, c accepted 250 2.0.0", "", 1},
-	{"each its own fate", map[string]smtpsink.Action{"rcpt b@x.example": say(550, "5.1.1 no"), "rcpt c@x.example": say(450, "4.2.1 busy")}, "a accepted 250 2.0.0, b refused 550 5.1.1, c deferred 450 4.2.1", "", 1},
-	{"nobody taken", map[string]smtpsink.Action{"rcpt": say(550, "5.1.1 no")}, "a refused 550 5.1.1, b refused 550 5.1.1, c refused 550 5.1.1", "", 0},
-	{"not even the first: too many", map[string]smtpsink.Action{"rcpt": say(452, "4.5.3 too many")}, "a deferred 452 4.5.3, b deferred 452 4.5.3, c deferred 452 4.5.3", "", 0},
+	{"all taken", nil, each("abc", "accepted 250 2.0.0"), "", 1},
+	{
+		"251 and 252 are taken, too",
+		answers{"rcpt a@x.example": say(251, "will forward")},
+		each("abc", "accepted 250 2.0.0"), "", 1,
+	},
+	{
+		"each its own fate",
+		answers{"rcpt b@x.example": say(550, "5.1.1 no"), "rcpt c@x.example": say(450, "4.2.1 busy")},
+		"a accepted 250 2.0.0, b refused 550 5.1.1, c deferred 450 4.2.1", "", 1,
+	},
+	{"nobody taken", answers{"rcpt": say(550, "5.1.1 no")}, each("abc", "refused 550 5.1.1"), "", 0},
+	{
+		"not even the first: too many",
+		answers{"rcpt": say(452, "4.5.3 too many")},
+		each("abc", "deferred 452 4.5.3"), "", 0,
+	},
 
-	{"greeting 421", map[string]smtpsink.Action{"connect": say(421, "busy")}, "", "greeting 421 temporary", 0},
-	{"greeting 554", map[string]smtpsink.Action{"connect": say(554, "no service")}, "", "greeting 554 permanent", 0},
-	{"greeting dropped", map[string]smtpsink.Action{"connect": drop}, "", "greeting 0 temporary", 0},
-	{"EHLO 550", map[string]smtpsink.Action{"ehlo": say(550, "who are you")}, "", "EHLO 550 permanent", 0},
-	{"EHLO dropped", map[string]smtpsink.Action{"ehlo": drop}, "", "EHLO 0 temporary", 0},
+	{"greeting 421", answers{"connect": say(421, "busy")}, "", "greeting 421 temporary", 0},
+	{"greeting 554", answers{"connect": say(554, "no service")}, "", "greeting 554 permanent", 0},
+	{"greeting dropped", answers{"connect": drop}, "", "greeting 0 temporary", 0},
+	{"EHLO 550", answers{"ehlo": say(550, "who are you")}, "", "EHLO 550 permanent", 0},
+	{"EHLO dropped", answers{"ehlo": drop}, "", "EHLO 0 temporary", 0},
 
-	{"MAIL 451", map[string]smtpsink.Action{"mail": say(451, "4.3.0 later")}, "a deferred 451 4.3.0, b deferred 451 4.3.0, c deferred 451 4.3.0", "", 0},
-	{"MAIL 552", map[string]smtpsink.Action{"mail": say(552, "5.3.4 large")}, "a refused 552 5.3.4, b refused 552 5.3.4, c refused 552 5.3.4", "", 0},
-	{"MAIL 550", map[string]smtpsink.Action{"mail": say(550, "5.7.1 not you")}, "", "MAIL 550 permanent", 0},
-	{"MAIL 421", map[string]smtpsink.Action{"mail": say(421, "4.3.2 bye")}, "", "MAIL 421 temporary", 0},
-	{"MAIL dropped", map[string]smtpsink.Action{"mail": drop}, "", "MAIL 0 temporary", 0},
+	{"MAIL 451", answers{"mail": say(451, "4.3.0 later")}, each("abc", "deferred 451 4.3.0"), "", 0},
+	{"MAIL 552", answers{"mail": say(552, "5.3.4 large")}, each("abc", "refused 552 5.3.4"), "", 0},
+	{"MAIL 550", answers{"mail": say(550, "5.7.1 not you")}, "", "MAIL 550 permanent", 0},
+	{"MAIL 421", answers{"mail": say(421, "4.3.2 bye")}, "", "MAIL 421 temporary", 0},
+	{"MAIL dropped", answers{"mail": drop}, "", "MAIL 0 temporary", 0},
 
-	{"RCPT 421", map[string]smtpsink.Action{"rcpt b@x.example": say(421, "4.3.2 bye")}, "a deferred 421 4.3.2, b deferred 421 4.3.2, c deferred 421 4.3.2", "RCPT 421 temporary", 0},
-	{"RCPT 421 after a refusal", map[string]smtpsink.Action{"rcpt a@x.example": say(550, "5.1.1 no"), "rcpt b@x.example": say(421, "bye")}, "a refused 550 5.1.1, b deferred 421, c deferred 421", "RCPT 421 temporary", 0},
-	{"RCPT dropped", map[string]smtpsink.Action{"rcpt c@x.example": drop}, "a deferred 0, b deferred 0, c deferred 0", "RCPT 0 temporary", 0},
-	{"RCPT 530", map[string]smtpsink.Action{"rcpt b@x.example": say(530, "5.7.0 log in")}, "", "RCPT 530 permanent", 0},
+	{
+		"RCPT 421",
+		answers{"rcpt b@x.example": say(421, "4.3.2 bye")},
+		each("abc", "deferred 421 4.3.2"), "RCPT 421 temporary", 0,
+	},
+	{
+		"RCPT 421 after a refusal",
+		answers{"rcpt a@x.example": say(550, "5.1.1 no"), "rcpt b@x.example": say(421, "bye")},
+		"a refused 550 5.1.1, b deferred 421, c deferred 421", "RCPT 421 temporary", 0,
+	},
+	{"RCPT dropped", answers{"rcpt c@x.example": drop}, each("abc", "deferred 0"), "RCPT 0 temporary", 0},
+	{"RCPT 530", answers{"rcpt b@x.example": say(530, "5.7.0 log in")}, "", "RCPT 530 permanent", 0},
 
-	{"DATA 451", map[string]smtpsink.Action{"data": say(451, "4.3.0 later")}, "a deferred 451 4.3.0, b deferred 451 4.3.0, c deferred 451 4.3.0", "", 0},
-	{"DATA 554", map[string]smtpsink.Action{"data": say(554, "no")}, "a refused 554, b refused 554, c refused 554", "", 0},
-	{"DATA 421", map[string]smtpsink.Action{"data": say(421, "bye")}, "a deferred 421, b deferred 421, c deferred 421", "DATA 421 temporary", 0},
-	{"DATA dropped", map[string]smtpsink.Action{"data": drop}, "a deferred 0, b deferred 0, c deferred 0", "DATA 0 temporary", 0},
-	{"DATA 250", map[string]smtpsink.Action{"data": say(250, "thanks?")}, "a deferred 250, b deferred 250, c deferred 250", "", 0},
+	{"DATA 451", answers{"data": say(451, "4.3.0 later")}, each("abc", "deferred 451 4.3.0"), "", 0},
+	{"DATA 554", answers{"data": say(554, "no")}, each("abc", "refused 554"), "", 0},
+	{"DATA 421", answers{"data": say(421, "bye")}, each("abc", "deferred 421"), "DATA 421 temporary", 0},
+	{"DATA dropped", answers{"data": drop}, each("abc", "deferred 0"), "DATA 0 temporary", 0},
+	{"DATA 250", answers{"data": say(250, "thanks?")}, each("abc", "deferred 250"), "", 0},
 
-	{"dot 451", map[string]smtpsink.Action{"dot": say(451, "4.3.0 later"), "rcpt b@x.example": say(550, "no")}, "a deferred 451 4.3.0, b refused 550, c deferred 451 4.3.0", "", 0},
-	{"dot 554", map[string]smtpsink.Action{"dot": say(554, "5.7.1 spam")}, "a refused 554 5.7.1, b refused 554 5.7.1, c refused 554 5.7.1", "", 0},
-	{"dot 554, a quota", map[string]smtpsink.Action{"dot": say(554, "5.2.0 STOREDRV.Submission.Exception:SubmissionQuotaExceededException")}, "a deferred 554 5.2.0, b deferred 554 5.2.0, c deferred 554 5.2.0", "", 0},
-	{"dot 421", map[string]smtpsink.Action{"dot": say(421, "bye")}, "a deferred 421, b deferred 421, c deferred 421", "final dot 421 temporary", 0},
-	{"dot dropped", map[string]smtpsink.Action{"dot": drop, "rcpt c@x.example": say(550, "no")}, "a unknown 0, b unknown 0, c refused 550", "", 0},
-	{"dot taken, then dropped", map[string]smtpsink.Action{"dot": {AcceptAndDrop: true}}, "a unknown 0, b unknown 0, c unknown 0", "", 1},
-	{"dot answered against the rules", map[string]smtpsink.Action{"dot": say(354, "more?")}, "a unknown 0, b unknown 0, c unknown 0", "", 1},
+	{
+		"dot 451",
+		answers{"dot": say(451, "4.3.0 later"), "rcpt b@x.example": say(550, "no")},
+		"a deferred 451 4.3.0, b refused 550, c deferred 451 4.3.0", "", 0,
+	},
+	{"dot 554", answers{"dot": say(554, "5.7.1 spam")}, each("abc", "refused 554 5.7.1"), "", 0},
+	{
+		"dot 554, a quota",
+		answers{"dot": say(554, "5.2.0 STOREDRV.Submission.Exception:SubmissionQuotaExceededException")},
+		each("abc", "deferred 554 5.2.0"), "", 0,
+	},
+	{"dot 421", answers{"dot": say(421, "bye")}, each("abc", "deferred 421"), "final dot 421 temporary", 0},
+	{
+		"dot dropped",
+		answers{"dot": drop, "rcpt c@x.example": say(550, "no")},
+		"a unknown 0, b unknown 0, c refused 550", "", 0,
+	},
+	{"dot taken, then dropped", answers{"dot": {AcceptAndDrop: true}}, each("abc", "unknown 0"), "", 1},
+	{"dot answered against the rules", answers{"dot": say(354, "more?")}, each("abc", "unknown 0"), "", 1},
 }
 
 // bothWays runs a test with a relay that takes one command at a time, and with one that offers
@@ -202,8 +246,10 @@ func TestManyRecipients(t *testing.T) {
 				if !slices.Equal(batches, tt.batches) || !slices.Equal(slices.Concat(res.batches...), to) {
 					t.Errorf("transactions of %v, want %v, and each recipient once", batches, tt.batches)
 				}
-				if got := strings.Count(brief(res), "accepted"); got != 150 || len(s.Messages()) != len(tt.batches) || s.Connections() != 1 {
-					t.Errorf("%d accepted in %d messages over %d connections, want 150 in %d over 1", got, len(s.Messages()), s.Connections(), len(tt.batches))
+				got, messages := strings.Count(brief(res), "accepted"), len(s.Messages())
+				if got != 150 || messages != len(tt.batches) || s.Connections() != 1 {
+					t.Errorf("%d accepted in %d messages over %d connections, want 150 in %d over 1",
+						got, messages, s.Connections(), len(tt.batches))
 				}
 			})
 		}
@@ -228,7 +274,8 @@ func TestManyRecipientsThenLost(t *testing.T) {
 			t.Errorf("error %q, want the relay's, at the second MAIL", got)
 		}
 		if len(res.Outcomes) != 100 || strings.Count(brief(res), "accepted") != 100 {
-			t.Errorf("%d outcomes: %s, want the first hundred accepted and no outcome for the others", len(res.Outcomes), brief(res))
+			t.Errorf("%d outcomes: %s, want the first hundred accepted and no outcome for the others",
+				len(res.Outcomes), brief(res))
 		}
 	})
 }

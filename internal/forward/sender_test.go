@@ -21,7 +21,7 @@ func TestUTF8SenderThatTheRelayCannotTake(t *testing.T) {
 // reverse-path.
 func TestNullSenderRefused(t *testing.T) {
 	for at, reply := range map[string]func(smtpsink.Event) smtpsink.Action{
-		"at MAIL": script(map[string]smtpsink.Action{"mail ": say(550, "5.7.1 null sender not allowed")}),
+		"at MAIL": script(answers{"mail ": say(550, "5.7.1 null sender not allowed")}),
 		"at RCPT, as by Postfix": func(e smtpsink.Event) smtpsink.Action {
 			if e.Stage == "rcpt" && e.Message.From == "" {
 				return say(554, "5.7.1 <>: Sender address rejected: Access denied")
@@ -32,7 +32,8 @@ func TestNullSenderRefused(t *testing.T) {
 		t.Run(at, func(t *testing.T) {
 			bothWays(t, func(t *testing.T, offers []string) {
 				s := sink(t, smtpsink.Options{Extensions: offers, Reply: reply})
-				res, err := deliver(t.Context(), relayOn(t, s.Port()), Envelope{To: []string{"a@x.example"}}, content(t, plain))
+				env := Envelope{To: []string{"a@x.example"}}
+				res, err := deliver(t.Context(), relayOn(t, s.Port()), env, content(t, plain))
 				if got := brief(res); got != "a accepted 250 2.0.0" || err != nil || s.Messages()[0].From != me {
 					t.Errorf("Send = %q, %v, want it accepted with the configured sender", got, err)
 				}
@@ -45,7 +46,8 @@ func TestNullSenderRefused(t *testing.T) {
 // bounce would come back to the inbox, and so for ever.
 func TestBounceOfOurs(t *testing.T) {
 	bothWays(t, func(t *testing.T, offers []string) {
-		const bounce = "Return-Path: <>\r\nContent-Type: multipart/report; report-type=delivery-status; boundary=b\r\n\r\n" +
+		const bounce = "Return-Path: <>\r\n" +
+			"Content-Type: multipart/report; report-type=delivery-status; boundary=b\r\n\r\n" +
 			"--b\r\n\r\nNo.\r\n--b\r\nContent-Type: text/rfc822-headers\r\n\r\n%s\r\n--b--\r\n"
 		sent, _ := io.ReadAll(content(t, plain).Reader())
 		tests := []struct{ name, inbox, want string }{
@@ -54,9 +56,12 @@ func TestBounceOfOurs(t *testing.T) {
 		}
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
-				s := sink(t, smtpsink.Options{Extensions: offers, Reply: script(map[string]smtpsink.Action{"mail ": say(550, "5.7.1 null sender not allowed")})})
+				refuse := script(answers{"mail ": say(550, "5.7.1 null sender not allowed")})
+				s := sink(t, smtpsink.Options{Extensions: offers, Reply: refuse})
 				r, m := relayOn(t, s.Port()), parse(t, fmt.Sprintf(bounce, sent))
-				res, err := deliver(t.Context(), r, r.Envelope(m, Trace{Inbox: tt.inbox}, []string{"a@x.example"}), redirected(m, Trace{Inbox: tt.inbox}))
+				trace := Trace{Inbox: tt.inbox}
+				env := r.Envelope(m, trace, []string{"a@x.example"})
+				res, err := deliver(t.Context(), r, env, redirected(m, trace))
 				if got := brief(res); got != tt.want || err != nil {
 					t.Errorf("Send = %q, %v, want %q", got, err, tt.want)
 				}
@@ -69,9 +74,9 @@ func TestBounceOfOurs(t *testing.T) {
 // configuration, and none of the message.
 func TestRefusedRewrittenSender(t *testing.T) {
 	bothWays(t, func(t *testing.T, offers []string) {
-		s := sink(t, smtpsink.Options{Extensions: offers, Reply: script(map[string]smtpsink.Action{"mail": say(553, "5.7.1 not owned by user")})})
-		r, m := relayOn(t, s.Port(), bySRS(t)), parse(t, "Return-Path: <b@y.example>\r\n"+plain)
-		res, err := deliver(t.Context(), r, r.Envelope(m, Trace{Inbox: "in@x.example"}, []string{"a@x.example"}), redirected(m, Trace{}))
+		refuse := script(answers{"mail": say(553, "5.7.1 not owned by user")})
+		s := sink(t, smtpsink.Options{Extensions: offers, Reply: refuse})
+		res, err := forwards(t, relayOn(t, s.Port(), bySRS(t)), bounceTo(t, "b@y.example"))
 		if got := briefError(err); got != "MAIL 553 permanent" || len(res.Outcomes) > 0 {
 			t.Errorf("Send = %q, %v, want the relay to be at fault, and no outcome", brief(res), err)
 		}

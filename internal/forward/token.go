@@ -51,7 +51,8 @@ func (c *conn) bearerAuth(offered []string, list string) *Error {
 	login.Mechanism = bearer.Choose(offered)
 	if login.Mechanism == "" {
 		return &Error{
-			Stage: StageAUTH, Permanent: true, Err: fmt.Errorf("the relay offers %q, and neither XOAUTH2 nor OAUTHBEARER", short(list)),
+			Stage: StageAUTH, Permanent: true,
+			Err: fmt.Errorf("the relay offers %q, and neither XOAUTH2 nor OAUTHBEARER", short(list)),
 			Fix: "set smtp.port to its submission port (465 or 587), or log in with smtp.password",
 		}
 	}
@@ -72,7 +73,8 @@ func tokenRefused(e *Error, challenge string) *Error {
 	if !e.Permanent {
 		return e
 	}
-	e.Fix = "check that the account may use SMTP, that smtp.username is its name there, and that the application has the permission for SMTP"
+	e.Fix = "check that the account may use SMTP, that smtp.username is its name there, " +
+		"and that the application has the permission for SMTP"
 	if challenge != "" {
 		e.Reply += "; " + challenge
 	}

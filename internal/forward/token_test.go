@@ -26,9 +26,13 @@ func TestTokenLogin(t *testing.T) {
 		{"refused twice", []string{"XOAUTH2"}, []string{"old", "older"}, "()(old)", "", []string{
 			"535 5.7.8", `status "invalid_token", it wants the scope "mail"`, "smtp.username is its name there",
 		}},
-		{"no new token", []string{"XOAUTH2"}, []string{"old"}, "()(old)", "", []string{"it refused the access token, and there is no new one", errClosed.Error()}},
+		{"no new token", []string{"XOAUTH2"}, []string{"old"}, "()(old)", "", []string{
+			"it refused the access token, and there is no new one", errClosed.Error(),
+		}},
 		{"no token", []string{"XOAUTH2"}, nil, "()", "", []string{errClosed.Error()}},
-		{"not offered", []string{"PLAIN"}, []string{"good"}, "()", "", []string{`the relay offers "PLAIN", and neither XOAUTH2 nor OAUTHBEARER`}},
+		{"not offered", []string{"PLAIN"}, []string{"good"}, "()", "", []string{
+			`the relay offers "PLAIN", and neither XOAUTH2 nor OAUTHBEARER`,
+		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var asked []string

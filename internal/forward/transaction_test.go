@@ -59,7 +59,7 @@ func TestReset(t *testing.T) {
 
 // TestResetRefused: a connection that is not what it should be is not used again.
 func TestResetRefused(t *testing.T) {
-	s := sink(t, smtpsink.Options{Reply: script(map[string]smtpsink.Action{"rset": say(451, "no")})})
+	s := sink(t, smtpsink.Options{Reply: script(answers{"rset": say(451, "no")})})
 	r := relayOn(t, s.Port())
 	tx := begin(t, r, "a@x.example")
 	tx.Reset()
@@ -74,7 +74,7 @@ func TestResetRefused(t *testing.T) {
 func TestNobodyAccepted(t *testing.T) {
 	bothWays(t, func(t *testing.T, offers []string) {
 		for _, stage := range []string{"mail", "rcpt"} {
-			s := sink(t, smtpsink.Options{Extensions: offers, Reply: script(map[string]smtpsink.Action{stage: say(451, "later")})})
+			s := sink(t, smtpsink.Options{Extensions: offers, Reply: script(answers{stage: say(451, "later")})})
 			r := relayOn(t, s.Port())
 			tx, err := r.Begin(t.Context(), Envelope{From: me, To: []string{"a@x.example"}}, content(t, plain))
 			if got := brief(result{Outcomes: tx.Outcomes()}); err != nil || got != "a deferred 451" {
@@ -125,7 +125,8 @@ func TestSendAfterTheContext(t *testing.T) {
 		}
 		cancel()
 		outcomes, err := tx.Send()
-		if got := brief(result{Outcomes: outcomes}); got != "a accepted 250 2.0.0" || err != nil || len(s.Messages()) != 1 {
+		got := brief(result{Outcomes: outcomes})
+		if got != "a accepted 250 2.0.0" || err != nil || len(s.Messages()) != 1 {
 			t.Errorf("Send = %q, %v, %d delivered, want it accepted and delivered", got, err, len(s.Messages()))
 		}
 		wantOver(t, r, tx)

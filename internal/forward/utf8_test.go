@@ -19,8 +19,14 @@ func TestUTF8BehindPostfix(t *testing.T) {
 		name, raw string
 		to        []string
 	}{
-		{"header", "From: b@y.example\r\nTo: in@x.example\r\nSubject: Grüße\r\n\r\nHello.\r\n", []string{"a@x.example"}},
-		{"recipient", "From: b@y.example\r\nTo: in@x.example\r\nSubject: plain\r\n\r\nHello.\r\n", []string{"a@x.example", "jörg@x.example"}},
+		{
+			"header", "From: b@y.example\r\nTo: in@x.example\r\nSubject: Grüße\r\n\r\nHello.\r\n",
+			[]string{"a@x.example"},
+		},
+		{
+			"recipient", "From: b@y.example\r\nTo: in@x.example\r\nSubject: plain\r\n\r\nHello.\r\n",
+			[]string{"a@x.example", "jörg@x.example"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := len(next.Messages())
@@ -50,7 +56,7 @@ func TestUTF8BehindPostfix(t *testing.T) {
 // configured sender, unless that is what needs it.
 func TestUTF8RefusedAtMAIL(t *testing.T) {
 	bothWays(t, func(t *testing.T, offers []string) {
-		answer := script(map[string]smtpsink.Action{"mail": say(550, "5.6.7 SMTPUTF8 is not supported")})
+		answer := script(answers{"mail": say(550, "5.6.7 SMTPUTF8 is not supported")})
 		for _, tt := range []struct{ from, to, want, fault string }{
 			{me, "jörg@x.example", "jörg refused 550 5.6.7", ""},
 			{me, "a@x.example", "", "MAIL 550 permanent"},
@@ -60,7 +66,8 @@ func TestUTF8RefusedAtMAIL(t *testing.T) {
 			r := relayOn(t, s.Port(), func(c *Config) { c.From = tt.from })
 			res, err := deliver(t.Context(), r, Envelope{From: tt.from, To: []string{tt.to}}, content(t, plain))
 			if got := brief(res); got != tt.want || briefError(err) != tt.fault {
-				t.Errorf("from %s to %s: Send = %q, %v, want %q, and the fault %q", tt.from, tt.to, got, err, tt.want, tt.fault)
+				t.Errorf("from %s to %s: Send = %q, %v, want %q, and the fault %q",
+					tt.from, tt.to, got, err, tt.want, tt.fault)
 			}
 		}
 	})

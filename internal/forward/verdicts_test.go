@@ -52,7 +52,9 @@ func TestReceiversTwice(t *testing.T) {
 	w := startReceivers(t, a)
 	w.from = "SRS0=abcd=JJ=author.example=alice@srs.example"
 	all := map[string]*verdicts{}
-	for _, field := range []string{"Subject: another", "To: b@firm.example", "Date: Fri, 20 Nov 2026 10:00:00 +0000", "Message-ID: <a@b>"} {
+	for _, field := range []string{
+		"Subject: another", "To: b@firm.example", "Date: Fri, 20 Nov 2026 10:00:00 +0000", "Message-ID: <a@b>",
+	} {
 		_, all[field] = w.send(t, field+"\r\n"+ofAlice("author.example"), Style{Mode: Rewrite})
 	}
 	w.judge(t)
@@ -99,7 +101,8 @@ func newRow(setup, policy, raw string) *verdictRow {
 func (r *verdictRow) check(t *testing.T) {
 	t.Helper()
 	if v := r.by[Auto]; !v.best() {
-		t.Errorf("%s, %s: auto takes %s (%s), which is %s; want a mode that passes", r.setup, r.policy, r.chosen, r.why, v)
+		t.Errorf("%s, %s: auto takes %s (%s), which is %s; want a mode that passes",
+			r.setup, r.policy, r.chosen, r.why, v)
 	}
 	if v := r.by[Attach]; v != nil && v.worst() != isPassed {
 		t.Errorf("%s, %s: attach is %s, want it to pass", r.setup, r.policy, v)
@@ -109,7 +112,8 @@ func (r *verdictRow) check(t *testing.T) {
 // table has the set-ups with the same verdicts in one row, and so the policies.
 func table(rows []*verdictRow) string {
 	var b strings.Builder
-	b.WriteString("| the author's message has | policy | `redirect` | `rewrite` | `attach` | `auto` |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| the author's message has | policy | `redirect` | `rewrite` | `attach` | `auto` |\n" +
+		"|---|---|---|---|---|---|\n")
 	var order []string // of what is said about set-ups
 	alike := map[string][]string{}
 	for of := range slices.Chunk(rows, len(policies)) {
