@@ -34,7 +34,8 @@ func TestFileWithoutWritePermission(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := Open(testContext(t), cfg)
-			wantText(t, err, "cannot open the sqlite database", "this user cannot write "+tt.denied, "run: chmod u+rw "+tt.denied)
+			wantText(t, err, "cannot open the sqlite database",
+				"this user cannot write "+tt.denied, "run: chmod u+rw "+tt.denied)
 			existing := cfg
 			existing.Existing = true
 			db, err := Open(testContext(t), existing)

@@ -20,7 +20,11 @@ func TestExpand(t *testing.T) {
 		{"a IN ?", []any{[]int64{7}}, "a IN (?) [7]"},
 		{"a IN ? AND b = ?", []any{[]string{"x", "y", "z"}, 1}, "a IN (?, ?, ?, ?) AND b = ? [x y z z 1]"},
 		{"a = ? AND b IN ?", []any{1, [][]byte{{1}, {2}}}, "a = ? AND b IN (?, ?) [1 [1] [2]]"},
-		{"a IN ? OR b IN ?", []any{[]uint32{}, []uint32{1, 2, 3, 4, 5}}, "a IN (?) OR b IN (?, ?, ?, ?, ?, ?, ?, ?) [<nil> 1 2 3 4 5 5 5 5]"},
+		{
+			"a IN ? OR b IN ?",
+			[]any{[]uint32{}, []uint32{1, 2, 3, 4, 5}},
+			"a IN (?) OR b IN (?, ?, ?, ?, ?, ?, ?, ?) [<nil> 1 2 3 4 5 5 5 5]",
+		},
 	} {
 		query, args := expand(tt.query, tt.args)
 		if got := fmt.Sprint(query, " ", args); got != tt.want {
@@ -55,7 +59,8 @@ func TestDirect(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = db.View(testContext(t), func(tx *gorm.DB) error {
-			found, err := Query(tx, (*pair).into, "SELECT id, text FROM pairs WHERE id IN ? ORDER BY id", []int64{1, 2, 449, 450, 1000})
+			const some = "SELECT id, text FROM pairs WHERE id IN ? ORDER BY id"
+			found, err := Query(tx, (*pair).into, some, []int64{1, 2, 449, 450, 1000})
 			if got := fmt.Sprint(found); err == nil && got != "[{1 one} {2 t2} {449 t449} {1000 thousand}]" {
 				t.Errorf("found %s", got)
 			}
@@ -165,7 +170,8 @@ func TestPreparedOnServers(t *testing.T) {
 			t.Helper()
 			for name, want := range map[string]string{"Com_stmt_prepare": prepared, "Com_stmt_execute": executed} {
 				var got string
-				err := db.pool.QueryRowContext(testContext(t), "SHOW SESSION STATUS LIKE '"+name+"' /* "+prepared+executed+" */").Scan(&name, &got)
+				query := "SHOW SESSION STATUS LIKE '" + name + "' /* " + prepared + executed + " */"
+				err := db.pool.QueryRowContext(testContext(t), query).Scan(&name, &got)
 				if err != nil || got != want {
 					t.Errorf("%s: %q (%v), want %q", name, got, err, want)
 				}

@@ -36,7 +36,8 @@ func TestOpenRefusesAnEmptiedFile(t *testing.T) {
 				if !errors.As(err, &schema) || schema.Current != 0 {
 					t.Fatalf("got %v, want a *SchemaError of version 0", err)
 				}
-				wantText(t, err, cfg.Path, "exists but has no tables of postrider", "from a backup", "postrider migrate", "--start")
+				wantText(t, err, cfg.Path, "exists but has no tables of postrider",
+					"from a backup", "postrider migrate", "--start")
 			}
 			after, err := os.ReadFile(cfg.Path)
 			if err != nil || !bytes.Equal(before, after) {
@@ -74,7 +75,8 @@ func TestOpenAfterAKilledCreation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := old.pool.Exec("INSERT INTO contacts (name, email, keywords, is_active) VALUES ('old', 'a@x', '', 1)"); err != nil {
+	_, err = old.pool.Exec("INSERT INTO contacts (name, email, keywords, is_active) VALUES ('old', 'a@x', '', 1)")
+	if err != nil {
 		t.Fatal(err)
 	}
 	log, err := os.ReadFile(cfg.Path + "-wal")

@@ -26,9 +26,11 @@ type MissingError struct {
 // Error says what to do if the file was there before, and what creates it otherwise.
 func (e *MissingError) Error() string {
 	if e.Link {
-		return fmt.Sprintf("the database file %s is a link to a file that is not there; mount its disk, or correct the link", e.Path)
+		return fmt.Sprintf("the database file %s is a link to a file that is not there; "+
+			"mount its disk, or correct the link", e.Path)
 	}
-	return fmt.Sprintf("there is no database file %s; if there was one, restore it, mount its disk, or correct database.path; "+
+	return fmt.Sprintf("there is no database file %s; if there was one, "+
+		"restore it, mount its disk, or correct database.path; "+
 		"in a new installation `postrider inbox add ADDR` creates it", e.Path)
 }
 
@@ -73,10 +75,11 @@ func (db *DB) SchemaError(current, latest int64) error {
 func (e *SchemaError) Error() string {
 	switch {
 	case e.Current > e.Latest:
-		return fmt.Sprintf("the schema of database %s has version %d, and this binary knows only version %d: upgrade postrider",
-			e.Where, e.Current, e.Latest)
+		return fmt.Sprintf("the schema of database %s has version %d, "+
+			"and this binary knows only version %d: upgrade postrider", e.Where, e.Current, e.Latest)
 	case e.Current == 0 && e.Driver == SQLite:
-		return fmt.Sprintf("the database file %s exists but has no tables of postrider: it was emptied, or is not postrider's; "+
+		return fmt.Sprintf("the database file %s exists but has no tables of postrider: "+
+			"it was emptied, or is not postrider's; "+
 			"restore it from a backup, or run `postrider migrate` to start with an empty registry: "+
 			"then each inbox begins at its --start again, and that mail is forwarded again", e.Where)
 	case e.Current == 0:
@@ -222,10 +225,12 @@ func fixMySQL(err error) string {
 	}
 	switch classify(err) {
 	case detached:
-		return "this Galera node is not part of the cluster now, or not ready: see SHOW GLOBAL STATUS LIKE 'wsrep_%' on it, " +
+		return "this Galera node is not part of the cluster now, or not ready: " +
+			"see SHOW GLOBAL STATUS LIKE 'wsrep_%' on it, " +
 			"and let database.dsn lead to a node whose wsrep_cluster_status is Primary"
 	case unwritable:
-		return "the server is read-only: it is a replica, or a primary that was demoted; let database.dsn lead to the primary"
+		return "the server is read-only: it is a replica, or a primary that was demoted; " +
+			"let database.dsn lead to the primary"
 	}
 	if fix := fixServer(err); fix != "" {
 		return fix
@@ -251,7 +256,8 @@ func fixServer(err error) string {
 	case 1049: // unknown database
 		return "create the database (CREATE DATABASE ... CHARACTER SET utf8mb4), or correct its name in database.dsn"
 	case 1146: // no such table
-		return "the schema is not complete: restore the backup; without one, run `postrider migrate` in an empty database, " +
+		return "the schema is not complete: restore the backup; without one, " +
+			"run `postrider migrate` in an empty database, " +
 			"where each inbox begins at its --start again"
 	case 1130: // host not allowed
 		return "allow this host's address for the user of database.dsn on the server"

@@ -29,9 +29,10 @@ func (db *DB) Exposed() error {
 		entered |= 0o006
 	}
 	for _, end := range []string{"", "-wal", "-shm"} { // SQLite gives the last two the mode of the first
-		info, err := os.Stat(db.where + end)
+		path := db.where + end
+		info, err := os.Stat(path)
 		if err == nil && info.Mode()&entered != 0 {
-			return fmt.Errorf("%s has mode %04o; run: chmod 600 %s", db.where+end, info.Mode().Perm(), text.Arg(db.where+end))
+			return fmt.Errorf("%s has mode %04o; run: chmod 600 %s", path, info.Mode().Perm(), text.Arg(path))
 		}
 	}
 	return nil

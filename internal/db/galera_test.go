@@ -28,7 +28,8 @@ func TestGaleraSession(t *testing.T) {
 	_, nodes, _ := cluster(t)
 	for i, db := range nodes {
 		var wait int
-		if err := db.pool.QueryRowContext(t.Context(), "SELECT @@session.wsrep_sync_wait").Scan(&wait); err != nil || wait != 7 {
+		row := db.pool.QueryRowContext(t.Context(), "SELECT @@session.wsrep_sync_wait")
+		if err := row.Scan(&wait); err != nil || wait != 7 {
 			t.Errorf("node %d: wsrep_sync_wait is %d (%v), want 7", i+1, wait, err)
 		}
 	}

@@ -76,7 +76,8 @@ func TestGroupWaitsForAsMany(t *testing.T) {
 			})
 		}
 		all.Wait()
-		const want = "[1 after 0 1 after 100 1 after 200 3 after 210 3 after 260 2 after 500 1 after 700 1 after 900 1 after 1000]"
+		const want = "[1 after 0 1 after 100 1 after 200 3 after 210 " +
+			"3 after 260 2 after 500 1 after 700 1 after 900 1 after 1000]"
 		if got := fmt.Sprint(batches); got != want {
 			t.Errorf("committed %s, want %s", got, want)
 		}
@@ -115,7 +116,8 @@ func TestGroupJoins(t *testing.T) {
 		call(60, "a2 ends", g.Join)  // while the two are waited for
 		call(300, "b2 ends", g.Join) // nothing comes
 		all.Wait()
-		const want = "[a1 after 0 b1+c1 after 10 a1 ends+b1 ends+c1 ends+a2+b2 after 50 a2 ends after 260 b2 ends after 500]"
+		const want = "[a1 after 0 b1+c1 after 10 a1 ends+b1 ends+c1 ends+a2+b2 after 50 " +
+			"a2 ends after 260 b2 ends after 500]"
 		if got := fmt.Sprint(batches); got != want {
 			t.Errorf("committed %s, want %s", got, want)
 		}

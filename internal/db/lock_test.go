@@ -23,7 +23,9 @@ func (refusing) Driver() driver.Driver { return nil }
 // TestLockRefused: the error says what to do, once.
 func TestLockRefused(t *testing.T) {
 	for number, fix := range map[uint16]string{
-		1047: "wsrep_cluster_status is Primary", 1290: "lead to the primary", 1040: "raise the server's max_connections",
+		1047: "wsrep_cluster_status is Primary",
+		1290: "lead to the primary",
+		1040: "raise the server's max_connections",
 	} {
 		pool := sql.OpenDB(refusing(number))
 		_, err := lockTable(testContext(t), pool)

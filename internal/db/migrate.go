@@ -93,7 +93,8 @@ func (db *DB) migrateLocked(ctx context.Context, pool *sql.DB) ([]Applied, error
 	results, err := provider.Up(ctx)
 	var applied []Applied
 	for _, r := range results {
-		applied = append(applied, Applied{Version: r.Source.Version, Name: path.Base(r.Source.Path), Duration: r.Duration})
+		name := path.Base(r.Source.Path)
+		applied = append(applied, Applied{Version: r.Source.Version, Name: name, Duration: r.Duration})
 	}
 	return applied, err
 }
@@ -204,7 +205,8 @@ func (m migrator) unused(ctx context.Context, pool *sql.DB) error {
 			return err
 		}
 		if exists {
-			return fmt.Errorf("the table %s is there, but not %s: it is another program's, or the schema is not complete; "+
+			return fmt.Errorf("the table %s is there, but not %s: it is another program's, "+
+				"or the schema is not complete; "+
 				"give postrider an empty database of its own, or restore the backup", name, versionTable)
 		}
 	}

@@ -32,10 +32,12 @@ func TestMigrateAfterAKillAtEachStatement(t *testing.T) {
 					db := openAny(t, e.fresh(t))
 					killedAt(t, db, i, n)
 					if applied, err := db.Migrate(testContext(t)); err != nil || len(applied) != len(files)-i {
-						t.Fatalf("%s killed after statement %d: applied %v (%v), want this one and those after it", name, n+1, applied, err)
+						t.Fatalf("%s killed after statement %d: applied %v (%v), want this one and those after it",
+							name, n+1, applied, err)
 					}
 					if got := schemaOf(t, db); !maps.Equal(got, want) {
-						t.Errorf("%s killed after statement %d and run again: the schema is %v, want %v", name, n+1, got, want)
+						t.Errorf("%s killed after statement %d and run again: the schema is %v, want %v",
+							name, n+1, got, want)
 					}
 					_ = db.Close()
 				}
@@ -106,11 +108,14 @@ var autoIncrement = regexp.MustCompile(` AUTO_INCREMENT=\d+`)
 // schemaOf is how the server would create each table.
 func schemaOf(t *testing.T, db *DB) map[string]string {
 	t.Helper()
-	names := column(t, db.pool, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name LIKE 'monitored%'")
+	names := column(t, db.pool,
+		"SELECT table_name FROM information_schema.tables "+
+			"WHERE table_schema = DATABASE() AND table_name LIKE 'monitored%'")
 	out := map[string]string{}
 	for _, name := range names {
 		var same, create string
-		if err := db.pool.QueryRowContext(t.Context(), fmt.Sprintf("SHOW CREATE TABLE `%s`", name)).Scan(&same, &create); err != nil {
+		row := db.pool.QueryRowContext(t.Context(), fmt.Sprintf("SHOW CREATE TABLE `%s`", name))
+		if err := row.Scan(&same, &create); err != nil {
 			t.Fatal(err)
 		}
 		out[name] = autoIncrement.ReplaceAllString(create, "")

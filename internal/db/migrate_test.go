@@ -138,7 +138,8 @@ func TestOpenRefusesASchemaThatIsBehind(t *testing.T) {
 func TestSchemaNewerThanTheBinary(t *testing.T) {
 	on(t, engines(), func(t *testing.T, cfg Config) {
 		db := openMigrated(t, cfg)
-		if _, err := db.pool.ExecContext(t.Context(), "INSERT INTO postrider_version (version_id, is_applied) VALUES (4711, 1)"); err != nil {
+		const newer = "INSERT INTO postrider_version (version_id, is_applied) VALUES (4711, 1)"
+		if _, err := db.pool.ExecContext(t.Context(), newer); err != nil {
 			t.Fatal(err)
 		}
 		_, openErr := Open(testContext(t), cfg)
@@ -191,7 +192,8 @@ func TestMigrateBesideAnotherProgram(t *testing.T) {
 				}
 			}
 		}
-		exec("CREATE TABLE goose_lock (n INT)", "CREATE TABLE goose_db_version (n INT)", "CREATE TABLE contacts (n INT)")
+		exec("CREATE TABLE goose_lock (n INT)", "CREATE TABLE goose_db_version (n INT)",
+			"CREATE TABLE contacts (n INT)")
 		_, err := db.Migrate(testContext(t))
 		wantText(t, err, "the table contacts is there, but not postrider_version", "an empty database of its own")
 		if current, _, err := db.Version(testContext(t)); current != 0 || err != nil {
@@ -223,7 +225,8 @@ func TestMigrateAfterALockWasLeftBehind(t *testing.T) {
 		db := openMigrated(t, cfg)
 		// The holder is gone; its lease is about to run out.
 		start := time.Now()
-		_, err := db.pool.ExecContext(t.Context(), `UPDATE postrider_lock SET locked = true, locked_at = now(6), locked_by = 'gone',
+		_, err := db.pool.ExecContext(t.Context(),
+			`UPDATE postrider_lock SET locked = true, locked_at = now(6), locked_by = 'gone',
 			lease_expires_at = now(6) + INTERVAL 1 SECOND WHERE lock_id = ?`, lock.DefaultLockID)
 		if err != nil {
 			t.Fatal(err)

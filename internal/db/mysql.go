@@ -133,8 +133,9 @@ func secureConfig(cfg *mysqldriver.Config) error {
 	}
 	delete(cfg.Params, "max_join_size") // it sets sql_big_selects
 	for name, value := range map[string]string{
-		"time_zone":                "'+00:00'",
-		"sql_mode":                 "'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
+		"time_zone": "'+00:00'",
+		"sql_mode": "'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO," +
+			"NO_ENGINE_SUBSTITUTION'",
 		"autocommit":               "1",
 		"default_storage_engine":   "InnoDB", // of the tables that goose makes; Galera replicates no other
 		"foreign_key_checks":       "1",

@@ -61,7 +61,8 @@ func TestDSNErrorsHideThePassword(t *testing.T) {
 }
 
 func TestDSNIsMadeSafe(t *testing.T) {
-	cfg, err := parseDSN(Config{DSN: "u:p@tcp(db:3306)/mail?parseTime=false&loc=Local&clientFoundRows=false&interpolateParams=false" +
+	cfg, err := parseDSN(Config{DSN: "u:p@tcp(db:3306)/mail?parseTime=false&loc=Local&clientFoundRows=false" +
+		"&interpolateParams=false" +
 		"&multiStatements=true&allowAllFiles=true&maxAllowedPacket=1024&timeout=1h&readTimeout=0s&charset=latin1" +
 		"&time_zone=%27%2B05%3A00%27&sql_mode=%27%27&autocommit=0&tx_isolation=%27SERIALIZABLE%27"})
 	if err != nil {
@@ -70,7 +71,8 @@ func TestDSNIsMadeSafe(t *testing.T) {
 	if cfg.Loc != time.UTC || !cfg.ParseTime || !cfg.ClientFoundRows || !cfg.InterpolateParams {
 		t.Errorf("time or rows are left as the user wrote them: %s", cfg.FormatDSN())
 	}
-	if cfg.MultiStatements || cfg.AllowAllFiles || cfg.MaxAllowedPacket != 0 || cfg.Timeout != 10*time.Second || cfg.ReadTimeout != 30*time.Second {
+	if cfg.MultiStatements || cfg.AllowAllFiles || cfg.MaxAllowedPacket != 0 ||
+		cfg.Timeout != 10*time.Second || cfg.ReadTimeout != 30*time.Second {
 		t.Errorf("limits are left as the user wrote them: %s", cfg.FormatDSN())
 	}
 	if p := cfg.Params; p["time_zone"] != "'+00:00'" || p["autocommit"] != "1" || p["tx_isolation"] != "" {
@@ -88,7 +90,9 @@ func TestSessionOfAServer(t *testing.T) {
 		cfg.DSN += "?time_zone=%27%2B05%3A00%27&sql_mode=%27%27&charset=latin1" +
 			"&Completion_Type=1&sql_safe_updates=1&SQL_SELECT_LIMIT=2&max_join_size=1&Default_Storage_Engine=MyISAM"
 		db := openMigrated(t, cfg)
-		others := column(t, db.pool, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND engine <> 'InnoDB'")
+		others := column(t, db.pool,
+			"SELECT table_name FROM information_schema.tables "+
+				"WHERE table_schema = DATABASE() AND engine <> 'InnoDB'")
 		if len(others) != 0 {
 			t.Errorf("tables of another engine than InnoDB: %v", others)
 		}
@@ -103,7 +107,8 @@ func TestSessionOfAServer(t *testing.T) {
 		}
 		for variable, want := range map[string]string{
 			isolation: "READ-COMMITTED", "@@session.time_zone": "+00:00", "@@session.wait_timeout": "30",
-			"@@session.completion_type": "NO_CHAIN", "@@session.sql_safe_updates": "0", "@@session.sql_big_selects": "1",
+			"@@session.completion_type": "NO_CHAIN", "@@session.sql_safe_updates": "0",
+			"@@session.sql_big_selects":      "1",
 			"@@session.sql_select_limit":     "18446744073709551615",
 			"@@session.character_set_client": "utf8mb4", "@@session.collation_connection": "utf8mb4_bin",
 		} {

@@ -85,18 +85,24 @@ func TestOpenErrors(t *testing.T) {
 	}
 	closed := l.Addr().String()
 	_ = l.Close()
+	missing := filepath.Join(dir, "no")
+	file := func(path string) Config { return Config{Driver: SQLite, Path: path} }
 	tests := []struct {
 		name string
 		cfg  Config
 		want []string
 	}{
 		{"unknown driver", Config{Driver: "postgres"}, []string{`"postgres"`, "sqlite", "mysql"}},
-		{"no path", Config{Driver: SQLite}, []string{"database.path is empty"}},
-		{"no directory", Config{Driver: SQLite, Path: filepath.Join(dir, "no", "p.db")}, []string{"create the directory " + filepath.Join(dir, "no")}},
-		{"not a database", Config{Driver: SQLite, Path: other}, []string{other, "not a database", "restore it from a copy", "another file"}},
-		{"damaged", Config{Driver: SQLite, Path: damaged}, []string{damaged, "malformed", "the file is damaged", "restore it from a copy"}},
-		{"a directory", Config{Driver: SQLite, Path: dir}, []string{dir, "database.path"}},
-		{"server down", Config{Driver: MySQL, DSN: "u:s3cret@tcp(" + closed + ")/mail"}, []string{"mysql", closed + "/mail", "refused", "server is up"}},
+		{"no path", file(""), []string{"database.path is empty"}},
+		{"no directory", file(filepath.Join(missing, "p.db")), []string{"create the directory " + missing}},
+		{"not a database", file(other), []string{other, "not a database", "restore it from a copy", "another file"}},
+		{"damaged", file(damaged), []string{damaged, "malformed", "the file is damaged", "restore it from a copy"}},
+		{"a directory", file(dir), []string{dir, "database.path"}},
+		{
+			"server down",
+			Config{Driver: MySQL, DSN: "u:s3cret@tcp(" + closed + ")/mail"},
+			[]string{"mysql", closed + "/mail", "refused", "server is up"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -198,9 +204,11 @@ func TestSameAnswersOnEveryEngine(t *testing.T) {
 		at := time.Date(2026, 7, 1, 23, 59, 59, 123456000, time.FixedZone("", 7200))
 		insert := func(address string, seen any) error {
 			return db.Tx(testContext(t), func(tx *gorm.DB) error {
-				return tx.Exec(`INSERT INTO monitored_emails (email_address, email_password, description, is_active, host, port,
+				return tx.Exec(
+					`INSERT INTO monitored_emails (email_address, email_password, description, is_active, host, port,
 					security, allow_plaintext, username, auth, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at, last_scanned_at)
-					VALUES (?, '', '', true, '', 0, '', false, '', '', '', '', '', 0, 0, ?, ?, ?)`, address, at, at, seen).Error
+					VALUES (?, '', '', true, '', 0, '', false, '', '', '', '', '', 0, 0, ?, ?, ?)`,
+					address, at, at, seen).Error
 			})
 		}
 		if err := insert("a@x", nil); err != nil {
@@ -213,7 +221,8 @@ func TestSameAnswersOnEveryEngine(t *testing.T) {
 			t.Errorf("identities are not compared as octets: %v", err)
 		}
 		err := db.Tx(testContext(t), func(tx *gorm.DB) error {
-			return tx.Exec(`INSERT INTO monitored_folders (inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid)
+			return tx.Exec(`INSERT INTO monitored_folders ` +
+				`(inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid)
 				VALUES (4711, 'INBOX', 1, 0, 0, 0, 0)`).Error
 		})
 		if !errors.Is(err, gorm.ErrForeignKeyViolated) {

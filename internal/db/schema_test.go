@@ -13,9 +13,11 @@ func TestDialectsAgree(t *testing.T) {
 		t.Errorf("the migrations of SQLite are %v, those of MySQL %v; want the same", a, b)
 	}
 	lite := openMigrated(t, freshSQLite(t))
-	columns := column(t, lite.pool, `SELECT m.name || '.' || c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c
+	columns := column(t, lite.pool,
+		`SELECT m.name || '.' || c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c
 		WHERE m.type = 'table' AND m.name NOT LIKE 'postrider%' AND m.name NOT LIKE 'sqlite%' ORDER BY 1`)
-	indexes := column(t, lite.pool, `SELECT name FROM sqlite_master WHERE type = 'index' AND name NOT LIKE 'sqlite%' ORDER BY 1`)
+	indexes := column(t, lite.pool,
+		`SELECT name FROM sqlite_master WHERE type = 'index' AND name NOT LIKE 'sqlite%' ORDER BY 1`)
 	on(t, servers(), func(t *testing.T, cfg Config) {
 		server := openMigrated(t, cfg)
 		slices.Sort(columns)

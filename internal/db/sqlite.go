@@ -173,7 +173,10 @@ func createUnderLock(ctx context.Context, cfg Config, opts []Option) error {
 	made := Config{Driver: SQLite, Path: cfg.Path + ".new"}
 	// What was left by a process that was killed, and by a file that was deleted: SQLite would
 	// apply its log to the new one.
-	for _, left := range []string{made.Path, made.Path + "-wal", made.Path + "-shm", cfg.Path + "-wal", cfg.Path + "-shm"} {
+	for _, left := range []string{
+		made.Path, made.Path + "-wal", made.Path + "-shm",
+		cfg.Path + "-wal", cfg.Path + "-shm",
+	} {
 		if err := os.Remove(left); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

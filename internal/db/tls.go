@@ -27,7 +27,8 @@ const (
 // secureTransport sets how the connection is encrypted, whatever the DSN says.
 func secureTransport(cfg *mysqldriver.Config, mode string, roots *x509.CertPool) error {
 	if cfg.TLSConfig != "" {
-		return &DSNError{"has the parameter tls, which is not allowed here; set database.tls to none, require, verify or a file"}
+		return &DSNError{"has the parameter tls, which is not allowed here; " +
+			"set database.tls to none, require, verify or a file"}
 	}
 	near := cfg.Net == "unix"
 	if host, _, err := net.SplitHostPort(cfg.Addr); err == nil && cfg.Net == "tcp" {
@@ -73,7 +74,8 @@ func fixTLS(err error) string {
 		return "the server offers no TLS: give it a certificate (ssl_cert, ssl_key), " +
 			"or accept an unencrypted connection with database.tls: none"
 	case errors.As(err, new(x509.HostnameError)):
-		return "use a host name from the server's certificate in database.dsn, or give the server a certificate for the name used there"
+		return "use a host name from the server's certificate in database.dsn, " +
+			"or give the server a certificate for the name used there"
 	case errors.As(err, new(x509.UnknownAuthorityError)):
 		return "set database.tls to a file with the issuer's certificate (ca.pem, if the server generated its own), " +
 			"or to require, which encrypts but does not verify the server"

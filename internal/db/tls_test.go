@@ -30,6 +30,11 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const (
+		noTLS         = "the server offers no TLS"
+		anotherName   = "use a host name from the server's certificate in database.dsn"
+		anotherIssuer = "set database.tls to a file with the issuer's certificate"
+	)
 	tests := []struct {
 		name, dsn string
 		remote    bool
@@ -41,17 +46,17 @@ func TestTLS(t *testing.T) {
 		{"loopback, nothing said", secure, false, "", nil, false, ""},
 		{"loopback, verify", secure, false, TLSVerify, its, true, ""},
 		{"loopback, require", secure, false, TLSRequire, nil, true, ""},
-		{"loopback, require, without TLS", plain, false, TLSRequire, nil, false, "the server offers no TLS"},
-		{"elsewhere, nothing said", secure, true, "", its, false, "use a host name from the server's certificate in database.dsn"},
+		{"loopback, require, without TLS", plain, false, TLSRequire, nil, false, noTLS},
+		{"elsewhere, nothing said", secure, true, "", its, false, anotherName},
 		{"elsewhere, nothing said, without TLS", plain, true, "", nil, false, "database.tls: none"},
 		{"elsewhere, none, without TLS", plain, true, TLSNone, nil, false, ""},
 		{"elsewhere, none", secure, true, TLSNone, nil, false, ""},
 		{"elsewhere, require", secure, true, TLSRequire, nil, true, ""},
-		{"elsewhere, require, without TLS", plain, true, TLSRequire, nil, false, "the server offers no TLS"},
-		{"fallback in the DSN", plain + "?allowFallbackToPlaintext=true", true, TLSRequire, nil, false, "the server offers no TLS"},
-		{"another issuer", secure, false, TLSVerify, others, false, "set database.tls to a file with the issuer's certificate"},
-		{"the system's issuers", secure, false, TLSVerify, nil, false, "set database.tls to a file with the issuer's certificate"},
-		{"another name", secure, true, TLSVerify, its, false, "use a host name from the server's certificate in database.dsn"},
+		{"elsewhere, require, without TLS", plain, true, TLSRequire, nil, false, noTLS},
+		{"fallback in the DSN", plain + "?allowFallbackToPlaintext=true", true, TLSRequire, nil, false, noTLS},
+		{"another issuer", secure, false, TLSVerify, others, false, anotherIssuer},
+		{"the system's issuers", secure, false, TLSVerify, nil, false, anotherIssuer},
+		{"another name", secure, true, TLSVerify, its, false, anotherName},
 		{"in the DSN", plain + "?tls=false", true, "", nil, false, "database.tls"},
 	}
 	for _, tt := range tests {
@@ -73,7 +78,8 @@ func TestTLS(t *testing.T) {
 			}
 			defer func() { _ = db.Close() }()
 			var name, cipher string
-			if err := db.pool.QueryRowContext(t.Context(), "SHOW STATUS LIKE 'Ssl_cipher'").Scan(&name, &cipher); err != nil {
+			row := db.pool.QueryRowContext(t.Context(), "SHOW STATUS LIKE 'Ssl_cipher'")
+			if err := row.Scan(&name, &cipher); err != nil {
 				t.Fatal(err)
 			}
 			if (cipher != "") != tt.encrypted {
@@ -112,14 +118,16 @@ func TestTLSIsTheDefault(t *testing.T) {
 	for _, mode := range []string{TLSNone, TLSRequire} { // a server in between can ask for the password
 		cfg, err := parseDSN(Config{DSN: "u:p@tcp(192.0.2.1)/mail?allowCleartextPasswords=true", TLS: mode})
 		if err != nil || cfg.AllowCleartextPasswords {
-			t.Errorf("tls %s: the password may be sent as it is (%v), want that only to a server that is verified", mode, err)
+			t.Errorf("tls %s: the password may be sent as it is (%v), want that only to a server that is verified",
+				mode, err)
 		}
 	}
 }
 
 // TestSilentHandshake checks that a server that says nothing in the TLS handshake is given up.
 func TestSilentHandshake(t *testing.T) {
-	greeting := "\x0a" + "8.0.36\x00" + "\x01\x00\x00\x00" + "12345678\x00" + "\xff\xff" + "\x2d" + "\x02\x00" + "\xff\xdf" +
+	greeting := "\x0a" + "8.0.36\x00" + "\x01\x00\x00\x00" + "12345678\x00" +
+		"\xff\xff" + "\x2d" + "\x02\x00" + "\xff\xdf" +
 		"\x15" + strings.Repeat("\x00", 10) + "123456789012\x00" + "caching_sha2_password\x00"
 	port := testserver.Listen(t, func(conn net.Conn) {
 		_, _ = conn.Write([]byte(string([]byte{byte(len(greeting)), 0, 0, 0}) + greeting))

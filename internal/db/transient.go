@@ -22,7 +22,7 @@ const (
 	contention                // the server works, but others were in the way
 	outage                    // the database does not work now
 	detached                  // the server works, but another one has to be asked
-	unwritable                // reading works, writing does not: the server is read-only, or others hold the SQLite file
+	unwritable                // only reading works: the server is read-only, or others hold the SQLite file
 )
 
 // troubles are the server's errors after which the same transaction, run again from its start, may

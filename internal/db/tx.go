@@ -110,7 +110,8 @@ func (db *DB) retry(ctx context.Context, writes bool, op func() error) error {
 		}
 		if kind == contention {
 			if time.Since(start)+pause > db.retryFor {
-				return fmt.Errorf("%s database %s: tried for %s: %w; %s", db.dialect, db.where, db.retryFor, err, db.fix(err))
+				return fmt.Errorf("%s database %s: tried for %s: %w; %s",
+					db.dialect, db.where, db.retryFor, err, db.fix(err))
 			}
 			if serverError(err) == 1205 {
 				db.otherServer() // a Galera node that is cut off answers like that: it cannot wait for the others
@@ -126,7 +127,9 @@ func (db *DB) retry(ctx context.Context, writes bool, op func() error) error {
 }
 
 // waitOut waits for a database that is not there, or that only reads, or gives up.
-func (db *DB) waitOut(ctx context.Context, start time.Time, pause time.Duration, kind trouble, writes bool, err error) error {
+func (db *DB) waitOut(
+	ctx context.Context, start time.Time, pause time.Duration, kind trouble, writes bool, err error,
+) error {
 	if kind != outage {
 		db.otherServer()
 	}

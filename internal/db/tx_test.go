@@ -20,7 +20,8 @@ import (
 func withRows(t *testing.T, cfg Config, opts ...Option) *DB {
 	t.Helper()
 	db := openMigrated(t, cfg, opts...)
-	if _, err := db.pool.ExecContext(t.Context(), `CREATE TABLE rows_of_test (id BIGINT PRIMARY KEY, n BIGINT NOT NULL)`); err != nil {
+	const table = `CREATE TABLE rows_of_test (id BIGINT PRIMARY KEY, n BIGINT NOT NULL)`
+	if _, err := db.pool.ExecContext(t.Context(), table); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.pool.ExecContext(t.Context(), `INSERT INTO rows_of_test VALUES (1, 0), (2, 0)`); err != nil {
@@ -256,7 +257,9 @@ func TestTxSurvivesAKilledConnection(t *testing.T) {
 }
 
 func TestTxSurvivesARestart(t *testing.T) {
-	for name, server := range map[string]func(testing.TB) *testserver.SQL{"mariadb": testserver.MariaDB, "mysql": testserver.MySQL} {
+	for name, server := range map[string]func(testing.TB) *testserver.SQL{
+		"mariadb": testserver.MariaDB, "mysql": testserver.MySQL,
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := server(t)
 			db := withRows(t, Config{Driver: MySQL, DSN: s.NewDatabase(t)})
@@ -298,7 +301,8 @@ func TestManyWriters(t *testing.T) {
 			for range perHandle {
 				wg.Go(func() {
 					for range each {
-						if err := handle.Tx(testContext(t), func(tx *gorm.DB) error { return bump(tx, 1) }); err != nil {
+						err := handle.Tx(testContext(t), func(tx *gorm.DB) error { return bump(tx, 1) })
+						if err != nil {
 							t.Errorf("a writer: %v", err)
 							return
 						}
@@ -319,7 +323,9 @@ func TestErrorsThatStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	var root, size int64
-	row := db.pool.QueryRowContext(t.Context(), "SELECT rootpage, page_size FROM sqlite_master, pragma_page_size WHERE name = 'contacts'")
+	row := db.pool.QueryRowContext(t.Context(),
+		"SELECT rootpage, page_size FROM sqlite_master, pragma_page_size "+
+			"WHERE name = 'contacts'")
 	if err := errors.Join(row.Scan(&root, &size), db.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -346,8 +352,11 @@ func TestErrorsThatStay(t *testing.T) {
 		})
 	}
 	for number, want := range map[uint16]string{
-		1146: "the schema is not complete: restore the backup", 1665: "set the server's binlog_format to ROW or MIXED", 3159: "set database.tls to verify, require or a file",
-		1044: "all privileges on that database", 1142: "see `postrider check` for the missing GRANT",
+		1146: "the schema is not complete: restore the backup",
+		1665: "set the server's binlog_format to ROW or MIXED",
+		3159: "set database.tls to verify, require or a file",
+		1044: "all privileges on that database",
+		1142: "see `postrider check` for the missing GRANT",
 	} {
 		wantText(t, (&DB{}).explained(&mysqldriver.MySQLError{Number: number}), want)
 	}
