@@ -85,7 +85,8 @@ func (c Command) Select(f Filter) (Filter, error) {
 	only := slices.ContainsFunc(f.Statuses, func(s Status) bool { return slices.Contains(c.OnlyBounced, s) })
 	switch {
 	case only && !f.Bounced:
-		return f, fmt.Errorf("is for tasks that are %s only with --bounced", strings.Join(text.Strings(c.OnlyBounced), ", "))
+		return f, fmt.Errorf("is for tasks that are %s only with --bounced",
+			strings.Join(text.Strings(c.OnlyBounced), ", "))
 	case len(f.Statuses) == 0 && f.Bounced:
 		f.Statuses = c.Bounced
 	case len(f.Statuses) == 0:

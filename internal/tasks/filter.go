@@ -11,7 +11,9 @@ func (f Filter) ByText() bool { return f.Sender+f.Recipient+f.Subject+f.MessageI
 
 // Matches reports whether a task has the texts of the filter.
 func (f Filter) Matches(t Task) bool {
-	return text.Contains(t.Identity.Sender, f.Sender) && text.Contains(t.Identity.Subject, f.Subject) && text.Contains(t.Identity.MessageID, f.MessageID) &&
+	return text.Contains(t.Identity.Sender, f.Sender) &&
+		text.Contains(t.Identity.Subject, f.Subject) &&
+		text.Contains(t.Identity.MessageID, f.MessageID) &&
 		(f.Recipient == "" || t.hasRecipient(f.Recipient))
 }
 

@@ -26,32 +26,38 @@ func TestPlan(t *testing.T) {
 	vanished := row(1, 4, 3, "a", Skipped)
 	vanished.Skip = SkipVanished
 	before := row(1, 4, 0, "outline of a", "")
+	unread := row(1, 4, 3, "outline of a", Skipped)
+	again := row(1, 5, 0, "outline of a", "")
+	isNew := Planned{Fate: New, Note: true}
+	stays := Planned{Fate: Known, Note: true}
+	moved := func(task int64) Planned { return Planned{Fate: Moved, TaskID: task, Note: true} }
+	known := func(as string) Planned { return Planned{Fate: Known, TaskID: 3, Note: true, PurgedAs: as} }
 	for _, c := range []struct {
 		name  string
 		seen  map[uint32]int64
 		found []Seen
 		want  Planned // but for its entry
 	}{
-		{"nothing known", nil, nil, Planned{Fate: New, Note: true}},
+		{"nothing known", nil, nil, isNew},
 		{"registered", map[uint32]int64{9: 3}, nil, Planned{Fate: Known, TaskID: 3}},
 		{"there before the start", map[uint32]int64{9: 0}, nil, Planned{Fate: Known}},
-		{"another UID", map[uint32]int64{8: 3}, nil, Planned{Fate: New, Note: true}},
-		{"in an older epoch", nil, []Seen{row(1, 4, 3, "a", Forwarded)}, Planned{Fate: Moved, TaskID: 3, Note: true}},
-		{"the first of two", nil, []Seen{row(1, 4, 2, "a", Dead), row(1, 4, 3, "a", Forwarded)}, Planned{Fate: Moved, TaskID: 2, Note: true}},
+		{"another UID", map[uint32]int64{8: 3}, nil, isNew},
+		{"in an older epoch", nil, []Seen{row(1, 4, 3, "a", Forwarded)}, moved(3)},
+		{"the first of two", nil, []Seen{row(1, 4, 2, "a", Dead), row(1, 4, 3, "a", Forwarded)}, moved(2)},
 		{"vanished", nil, []Seen{vanished}, Planned{Fate: Moved, TaskID: 3, Note: true, Back: true}},
-		{"purged", nil, []Seen{purged("forwarded")}, Planned{Fate: Known, TaskID: 3, Note: true, PurgedAs: "forwarded"}},
-		{"purged, skipped", nil, []Seen{purged("skipped")}, Planned{Fate: Known, TaskID: 3, Note: true, PurgedAs: "skipped"}},
-		{"purged, vanished", nil, []Seen{purged(PurgedAs(Skipped, SkipVanished))}, Planned{Fate: New, Note: true}},
-		{"deleted by others", nil, []Seen{purged("")}, Planned{Fate: Known, TaskID: 3, Note: true}},
-		{"unread", nil, []Seen{row(1, 4, 3, "outline of a", Skipped)}, Planned{Fate: Moved, TaskID: 3, Note: true, Read: true}},
-		{"by its content first", nil, []Seen{row(1, 4, 2, "outline of a", Dead), row(1, 4, 3, "a", Dead)}, Planned{Fate: Moved, TaskID: 3, Note: true}},
-		{"before the start", nil, []Seen{before}, Planned{Fate: Known, Note: true}},
-		{"before the start, found again", nil, []Seen{before, row(1, 5, 0, "outline of a", "")}, Planned{Fate: New, Note: true}},
-		{"before the start, one of two found again", nil, []Seen{before, before, row(1, 5, 0, "outline of a", "")}, Planned{Fate: Known, Note: true}},
-		{"before the start, in two epochs", nil, []Seen{before, row(1, 3, 0, "outline of a", ""), row(1, 5, 0, "outline of a", "")}, Planned{Fate: New, Note: true}},
-		{"found again already", nil, []Seen{row(1, 4, 3, "a", Forwarded), row(1, 5, 3, "a", Forwarded)}, Planned{Fate: New, Note: true}},
-		{"older epoch of another folder", nil, []Seen{row(2, 4, 3, "a", Forwarded)}, Planned{Fate: New, Note: true}},
-		{"equal in this epoch", nil, []Seen{row(1, 5, 3, "a", Received)}, Planned{Fate: New, Note: true}},
+		{"purged", nil, []Seen{purged("forwarded")}, known("forwarded")},
+		{"purged, skipped", nil, []Seen{purged("skipped")}, known("skipped")},
+		{"purged, vanished", nil, []Seen{purged(PurgedAs(Skipped, SkipVanished))}, isNew},
+		{"deleted by others", nil, []Seen{purged("")}, known("")},
+		{"unread", nil, []Seen{unread}, Planned{Fate: Moved, TaskID: 3, Note: true, Read: true}},
+		{"by its content first", nil, []Seen{row(1, 4, 2, "outline of a", Dead), row(1, 4, 3, "a", Dead)}, moved(3)},
+		{"before the start", nil, []Seen{before}, stays},
+		{"before the start, found again", nil, []Seen{before, again}, isNew},
+		{"before the start, one of two found again", nil, []Seen{before, before, again}, stays},
+		{"before the start, in two epochs", nil, []Seen{before, row(1, 3, 0, "outline of a", ""), again}, isNew},
+		{"found again already", nil, []Seen{row(1, 4, 3, "a", Forwarded), row(1, 5, 3, "a", Forwarded)}, isNew},
+		{"older epoch of another folder", nil, []Seen{row(2, 4, 3, "a", Forwarded)}, isNew},
+		{"equal in this epoch", nil, []Seen{row(1, 5, 3, "a", Received)}, isNew},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := entry(9, "a")

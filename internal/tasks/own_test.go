@@ -95,6 +95,8 @@ func TestBegin(t *testing.T) {
 	also := Delivery{Recipient: "c", Status: Pending, DuplicateOf: 4}
 	has := Delivery{Recipient: "d", Status: Duplicated, DuplicateOf: 9}
 	to := &Decision{Recipients: []string{"a"}}
+	skipped := &Decision{Recipients: []string{"a"}, Skip: SkipByRoute, Reason: "list"}
+	const same = "the same message is task "
 	for _, c := range []struct {
 		name   string
 		d      *Decision
@@ -108,16 +110,17 @@ func TestBegin(t *testing.T) {
 		{"to be sent", to, []Delivery{send}, Received, "", "", false},
 		{"some are duplicates", to, []Delivery{has, send}, Received, "", "", false},
 		{"some wait", to, []Delivery{send, waits}, Received, "", "", false},
-		{"all wait", to, []Delivery{waits, also, waits}, Received, "", "waits: the same message is task 3, task 4", true},
-		{"all wait or have it", to, []Delivery{waits, has}, Received, "", "waits: the same message is task 3", true},
-		{"all have it", to, []Delivery{has, has}, Skipped, SkipDuplicate, "duplicate: the same message is task 9", false},
+		{"all wait", to, []Delivery{waits, also, waits}, Received, "", "waits: " + same + "3, task 4", true},
+		{"all wait or have it", to, []Delivery{waits, has}, Received, "", "waits: " + same + "3", true},
+		{"all have it", to, []Delivery{has, has}, Skipped, SkipDuplicate, "duplicate: " + same + "9", false},
 		{"nobody", &Decision{Reason: "no route"}, nil, SkippedNoMatch, "", "no route", false},
-		{"skipped", &Decision{Recipients: []string{"a"}, Skip: SkipByRoute, Reason: "list"}, nil, Skipped, SkipByRoute, "list", false},
+		{"skipped", skipped, nil, Skipped, SkipByRoute, "list", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			status, skip, reason, wait := Begin(c.d, c.ds)
 			if status != c.status || skip != c.skip || reason != c.reason || wait != c.wait {
-				t.Errorf("%s, %q, %q, waits %t; want %s, %q, %q, %t", status, skip, reason, wait, c.status, c.skip, c.reason, c.wait)
+				t.Errorf("%s, %q, %q, waits %t; want %s, %q, %q, %t",
+					status, skip, reason, wait, c.status, c.skip, c.reason, c.wait)
 			}
 		})
 	}
@@ -125,6 +128,7 @@ func TestBegin(t *testing.T) {
 
 func TestOnlyWaits(t *testing.T) {
 	send, waits := Delivery{Status: Pending}, Delivery{Status: Pending, DuplicateOf: 3}
+	copied := Delivery{Status: Duplicated, DuplicateOf: 1}
 	for _, c := range []struct {
 		name string
 		ds   []Delivery
@@ -132,10 +136,10 @@ func TestOnlyWaits(t *testing.T) {
 	}{
 		{"nothing", nil, false},
 		{"waits", []Delivery{waits}, true},
-		{"waits, others have ended", []Delivery{{Status: Delivered}, {Status: Failed}, {Status: Duplicated, DuplicateOf: 1}, waits}, true},
+		{"waits, others have ended", []Delivery{{Status: Delivered}, {Status: Failed}, copied, waits}, true},
 		{"one is to be sent", []Delivery{waits, send}, false},
 		{"one has an unknown outcome", []Delivery{waits, {Status: Sending}}, false},
-		{"a duplicate", []Delivery{{Status: Duplicated, DuplicateOf: 1}}, false},
+		{"a duplicate", []Delivery{copied}, false},
 	} {
 		if got := OnlyWaits(c.ds); got != c.want {
 			t.Errorf("%s: %t, want %t", c.name, got, c.want)
@@ -145,7 +149,8 @@ func TestOnlyWaits(t *testing.T) {
 
 // TestDecided: one delivery for each recipient, in their order, and none of what nobody gets.
 func TestDecided(t *testing.T) {
-	if got := inLine(Decided(&Decision{Recipients: []string{"b", "a", "C"}})); got != "C pending, a pending, b pending" {
+	d := &Decision{Recipients: []string{"b", "a", "C"}}
+	if got := inLine(Decided(d)); got != "C pending, a pending, b pending" {
 		t.Errorf("%s", got)
 	}
 	for _, d := range []*Decision{{}, {Recipients: []string{"a"}, Skip: SkipLoop}} {
@@ -172,7 +177,10 @@ func TestOwnerOf(t *testing.T) {
 		{"skipped by an operator before it was sent", Skipped, Pending, false},
 		{"skipped by an operator after it was refused", Skipped, Failed, false},
 	} {
-		ds := []Delivery{{Recipient: "ann@Firm.example", Status: c.delivery}, {Recipient: "bob@firm.example", Status: Pending}}
+		ds := []Delivery{
+			{Recipient: "ann@Firm.example", Status: c.delivery},
+			{Recipient: "bob@firm.example", Status: Pending},
+		}
 		if got := OwnerOf(7, c.task, ds, "ann@firm.example"); got != (Owner{7, c.open}) {
 			t.Errorf("%s: %+v, want task 7, open %t", c.name, got, c.open)
 		}

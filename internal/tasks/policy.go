@@ -108,7 +108,8 @@ func (p Policy) Fail(t Task, now time.Time, ds []Delivery, err error) Result {
 		res.Status = Uncertain
 	}
 	res.Reason = gaveUp(t, now) + res.Reason
-	if without := filter(ds, func(d Delivery) bool { return d.Status != Delivered && d.Status != Duplicated }); len(without) > 0 {
+	lacks := func(d Delivery) bool { return d.Status != Delivered && d.Status != Duplicated }
+	if without := filter(ds, lacks); len(without) > 0 {
 		res.Reason += "; not known to have it: " + lines(without)
 	}
 	return res

@@ -51,6 +51,9 @@ func TestSettle(t *testing.T) {
 	suspended := Delivery{Recipient: "suspended@x", Status: Failed, Reply: "suspended since 2026-02-01"}
 	copied := Delivery{Recipient: "copied@x", Status: Duplicated, DuplicateOf: 8}
 	const young, old = time.Hour, 97 * time.Hour
+	of := func(ds ...Delivery) []Delivery { return ds }
+	says := func(parts ...string) []string { return parts }
+	are := func(after ...DeliveryStatus) []DeliveryStatus { return after }
 	for _, c := range []struct {
 		name     string
 		ds       []Delivery
@@ -62,42 +65,136 @@ func TestSettle(t *testing.T) {
 		delay    time.Duration
 		after    []DeliveryStatus
 	}{
-		{"all accepted", []Delivery{got, got}, false, 1, young, Forwarded, nil, 0, nil},
-		{"accepted late", []Delivery{got}, false, 5, old, Forwarded, nil, 0, nil},
-		{"one put off", []Delivery{got, later}, false, 2, young, Error, []string{"later@x: 451 4.7.1 greylisted"}, 2 * time.Minute, nil},
-		{"put off and refused", []Delivery{refused, later}, false, 1, young, Error, []string{"later@x: 451", "refused@x: 550"}, time.Minute, nil},
-		{"one refused", []Delivery{got, refused}, false, 1, young, Dead, []string{"permanently refused: ", "refused@x: 550 5.1.1 no such user"}, 0, nil},
-		{"unknown, send again", []Delivery{got, unknown}, false, 1, young, Error, []string{"unknown@x: the connection broke"}, time.Minute, []DeliveryStatus{Delivered, Sending}},
-		{"unknown, hold", []Delivery{got, unknown}, true, 1, young, Uncertain, []string{"not known", "unknown@x"}, 0, []DeliveryStatus{Delivered, Sending}},
-		{"unknown, hold, beside others", []Delivery{later, refused, unknown}, true, 1, young, Uncertain, []string{"unknown@x: the connection broke; refused or given up: refused@x: 550"}, 0, []DeliveryStatus{Pending, Failed, Sending}},
-		{"unknown, hold, too old", []Delivery{unknown}, true, 5, old, Uncertain, []string{"unknown@x"}, 0, []DeliveryStatus{Sending}},
-		{"too many attempts", []Delivery{got, later}, false, 8, young, Dead, []string{"given up after 8 attempts in 1h0m0s", "later@x: 451"}, 0, []DeliveryStatus{Delivered, Failed}},
-		{"one attempt left", []Delivery{later}, false, 7, young, Error, []string{"later@x"}, time.Hour, nil},
-		{"old, and hardly tried", []Delivery{later}, false, 1, old, Error, []string{"later@x"}, time.Minute, nil},
-		{"too old", []Delivery{later, refused}, false, 5, old, Dead, []string{"given up after 5 attempts in 97h0m0s", "later@x", "refused@x"}, 0, []DeliveryStatus{Failed, Failed}},
-		{"unknown, too old", []Delivery{unknown}, false, 5, old, Uncertain, []string{"given up after 5 attempts in 97h0m0s: the outcome is not known: unknown@x"}, 0, []DeliveryStatus{Sending}},
-		{"unknown, too many attempts", []Delivery{later, refused, unknown}, false, 8, young, Uncertain, []string{"given up after 8 attempts", "not known: unknown@x", "; refused or given up: later@x: 451", "refused@x: 550"}, 0, []DeliveryStatus{Failed, Failed, Sending}},
-		{"all waits", []Delivery{waits}, false, 1, young, Received, []string{"waits: the same message is task 7"}, 0, []DeliveryStatus{Pending}},
-		{"one waits, accepted", []Delivery{got, waits}, false, 1, young, Received, []string{"task 7"}, 0, nil},
-		{"one waits, refused", []Delivery{refused, waits}, false, 1, young, Received, []string{"task 7"}, 0, []DeliveryStatus{Failed, Pending}},
-		{"one waits, put off", []Delivery{later, waits}, false, 1, young, Error, []string{"later@x: 451"}, time.Minute, []DeliveryStatus{Pending, Pending}},
-		{"one waits, too old", []Delivery{waits}, false, 9, old, Received, []string{"task 7"}, 0, []DeliveryStatus{Pending}},
-		{"one waits, too many attempts", []Delivery{later, waits}, false, 8, young, Received, []string{"task 7"}, 0, []DeliveryStatus{Failed, Pending}},
-		{"one waits, unknown, too old", []Delivery{unknown, waits}, false, 5, old, Uncertain, []string{"given up", "unknown@x: the connection broke"}, 0, []DeliveryStatus{Sending, Pending}},
-		{"one waits, unknown, hold", []Delivery{unknown, waits}, true, 5, old, Uncertain, []string{"unknown@x"}, 0, []DeliveryStatus{Sending, Pending}},
-		{"all duplicates", []Delivery{copied, copied}, false, 1, young, Skipped, []string{"duplicate: the same message is task 8"}, 0, nil},
-		{"duplicate and accepted", []Delivery{copied, got}, false, 1, young, Forwarded, nil, 0, nil},
-		{"suspended", []Delivery{got, suspended}, false, 1, young, Dead, []string{"not sent: suspended@x: suspended since"}, 0, nil},
-		{"suspended and refused", []Delivery{suspended, refused}, false, 1, young, Dead, []string{"refused or not sent: suspended@x", "refused@x"}, 0, nil},
-		{"duplicate and refused", []Delivery{copied, refused}, false, 1, young, Dead, []string{"permanently refused: refused@x"}, 0, nil},
-		{"duplicate, and waits", []Delivery{copied, waits}, false, 1, young, Received, []string{"waits: the same message is task 7"}, 0, nil},
-		{"not tried yet", []Delivery{{Recipient: "a@x", Status: Pending}}, false, 1, young, Error, []string{"a@x"}, time.Minute, nil},
+		{
+			"all accepted", of(got, got), false, 1, young,
+			Forwarded, nil, 0, nil,
+		},
+		{
+			"accepted late", of(got), false, 5, old,
+			Forwarded, nil, 0, nil,
+		},
+		{
+			"one put off", of(got, later), false, 2, young,
+			Error, says("later@x: 451 4.7.1 greylisted"), 2 * time.Minute, nil,
+		},
+		{
+			"put off and refused", of(refused, later), false, 1, young,
+			Error, says("later@x: 451", "refused@x: 550"), time.Minute, nil,
+		},
+		{
+			"one refused", of(got, refused), false, 1, young,
+			Dead, says("permanently refused: ", "refused@x: 550 5.1.1 no such user"), 0, nil,
+		},
+		{
+			"unknown, send again", of(got, unknown), false, 1, young,
+			Error, says("unknown@x: the connection broke"), time.Minute, are(Delivered, Sending),
+		},
+		{
+			"unknown, hold", of(got, unknown), true, 1, young,
+			Uncertain, says("not known", "unknown@x"), 0, are(Delivered, Sending),
+		},
+		{
+			"unknown, hold, beside others", of(later, refused, unknown), true, 1, young,
+			Uncertain, says("unknown@x: the connection broke; refused or given up: refused@x: 550"),
+			0, are(Pending, Failed, Sending),
+		},
+		{
+			"unknown, hold, too old", of(unknown), true, 5, old,
+			Uncertain, says("unknown@x"), 0, are(Sending),
+		},
+		{
+			"too many attempts", of(got, later), false, 8, young,
+			Dead, says("given up after 8 attempts in 1h0m0s", "later@x: 451"), 0, are(Delivered, Failed),
+		},
+		{
+			"one attempt left", of(later), false, 7, young,
+			Error, says("later@x"), time.Hour, nil,
+		},
+		{
+			"old, and hardly tried", of(later), false, 1, old,
+			Error, says("later@x"), time.Minute, nil,
+		},
+		{
+			"too old", of(later, refused), false, 5, old,
+			Dead, says("given up after 5 attempts in 97h0m0s", "later@x", "refused@x"), 0, are(Failed, Failed),
+		},
+		{
+			"unknown, too old", of(unknown), false, 5, old,
+			Uncertain, says("given up after 5 attempts in 97h0m0s: the outcome is not known: unknown@x"),
+			0, are(Sending),
+		},
+		{
+			"unknown, too many attempts", of(later, refused, unknown), false, 8, young,
+			Uncertain, says("given up after 8 attempts", "not known: unknown@x",
+				"; refused or given up: later@x: 451", "refused@x: 550"), 0, are(Failed, Failed, Sending),
+		},
+		{
+			"all waits", of(waits), false, 1, young,
+			Received, says("waits: the same message is task 7"), 0, are(Pending),
+		},
+		{
+			"one waits, accepted", of(got, waits), false, 1, young,
+			Received, says("task 7"), 0, nil,
+		},
+		{
+			"one waits, refused", of(refused, waits), false, 1, young,
+			Received, says("task 7"), 0, are(Failed, Pending),
+		},
+		{
+			"one waits, put off", of(later, waits), false, 1, young,
+			Error, says("later@x: 451"), time.Minute, are(Pending, Pending),
+		},
+		{
+			"one waits, too old", of(waits), false, 9, old,
+			Received, says("task 7"), 0, are(Pending),
+		},
+		{
+			"one waits, too many attempts", of(later, waits), false, 8, young,
+			Received, says("task 7"), 0, are(Failed, Pending),
+		},
+		{
+			"one waits, unknown, too old", of(unknown, waits), false, 5, old,
+			Uncertain, says("given up", "unknown@x: the connection broke"), 0, are(Sending, Pending),
+		},
+		{
+			"one waits, unknown, hold", of(unknown, waits), true, 5, old,
+			Uncertain, says("unknown@x"), 0, are(Sending, Pending),
+		},
+		{
+			"all duplicates", of(copied, copied), false, 1, young,
+			Skipped, says("duplicate: the same message is task 8"), 0, nil,
+		},
+		{
+			"duplicate and accepted", of(copied, got), false, 1, young,
+			Forwarded, nil, 0, nil,
+		},
+		{
+			"suspended", of(got, suspended), false, 1, young,
+			Dead, says("not sent: suspended@x: suspended since"), 0, nil,
+		},
+		{
+			"suspended and refused", of(suspended, refused), false, 1, young,
+			Dead, says("refused or not sent: suspended@x", "refused@x"), 0, nil,
+		},
+		{
+			"duplicate and refused", of(copied, refused), false, 1, young,
+			Dead, says("permanently refused: refused@x"), 0, nil,
+		},
+		{
+			"duplicate, and waits", of(copied, waits), false, 1, young,
+			Received, says("waits: the same message is task 7"), 0, nil,
+		},
+		{
+			"not tried yet", of(Delivery{Recipient: "a@x", Status: Pending}), false, 1, young,
+			Error, says("a@x"), time.Minute, nil,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := policy()
 			p.Hold = c.hold
 			now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-			res := p.Settle(Task{Attempts: c.attempts, QueuedAt: now.Add(-c.age)}, now, append([]Delivery(nil), c.ds...))
+			res := p.Settle(Task{Attempts: c.attempts, QueuedAt: now.Add(-c.age)}, now,
+				append([]Delivery(nil), c.ds...))
 			if res.Status != c.want || res.Delay != c.delay {
 				t.Errorf("settled as %s after %v, want %s after %v", res.Status, res.Delay, c.want, c.delay)
 			}
@@ -107,7 +204,8 @@ func TestSettle(t *testing.T) {
 			}
 			for i, want := range c.after {
 				if res.Deliveries[i].Status != want {
-					t.Errorf("%s is %s afterwards, want %s", res.Deliveries[i].Recipient, res.Deliveries[i].Status, want)
+					t.Errorf("%s is %s afterwards, want %s",
+						res.Deliveries[i].Recipient, res.Deliveries[i].Status, want)
 				}
 			}
 		})
@@ -136,7 +234,12 @@ func TestFail(t *testing.T) {
 	unknown := Delivery{Recipient: "unknown@x", Status: Sending}
 	waits := Delivery{Recipient: "waits@x", Status: Pending, DuplicateOf: 7}
 	mixed := []Delivery{got, later, unknown, waits}
-	const without = "; not known to have it: later@x: 451 4.7.1 greylisted; unknown@x; waits@x"
+	known := []Delivery{got, waits}
+	const (
+		without = "; not known to have it: later@x: 451 4.7.1 greylisted; unknown@x; waits@x"
+		asWas   = "got@x delivered, later@x pending, unknown@x sending, waits@x pending 7"
+		ended   = "got@x delivered, later@x failed, unknown@x sending, waits@x failed"
+	)
 	for _, c := range []struct {
 		name     string
 		ds       []Delivery
@@ -147,15 +250,35 @@ func TestFail(t *testing.T) {
 		reason   string
 		after    string
 	}{
-		{"first", mixed, 1, time.Hour, Error, time.Minute, "no disk", "got@x delivered, later@x pending, unknown@x sending, waits@x pending 7"},
-		{"third", mixed, 3, time.Hour, Error, 4 * time.Minute, "no disk", "got@x delivered, later@x pending, unknown@x sending, waits@x pending 7"},
-		{"too many attempts", mixed, 8, time.Hour, Uncertain, 0, "given up after 8 attempts in 1h0m0s: no disk" + without, "got@x delivered, later@x failed, unknown@x sending, waits@x failed"},
-		{"too old", mixed, 5, 96 * time.Hour, Uncertain, 0, "given up after 5 attempts in 96h0m0s: no disk" + without, "got@x delivered, later@x failed, unknown@x sending, waits@x failed"},
-		{"nothing is unknown", []Delivery{got, waits}, 8, time.Hour, Dead, 0, "given up after 8 attempts in 1h0m0s: no disk; not known to have it: waits@x", "got@x delivered, waits@x failed"},
-		{"not decided", nil, 8, time.Hour, Dead, 0, "given up after 8 attempts in 1h0m0s: no disk", ""},
+		{
+			"first", mixed, 1, time.Hour,
+			Error, time.Minute, "no disk", asWas,
+		},
+		{
+			"third", mixed, 3, time.Hour,
+			Error, 4 * time.Minute, "no disk", asWas,
+		},
+		{
+			"too many attempts", mixed, 8, time.Hour,
+			Uncertain, 0, "given up after 8 attempts in 1h0m0s: no disk" + without, ended,
+		},
+		{
+			"too old", mixed, 5, 96 * time.Hour,
+			Uncertain, 0, "given up after 5 attempts in 96h0m0s: no disk" + without, ended,
+		},
+		{
+			"nothing is unknown", known, 8, time.Hour,
+			Dead, 0, "given up after 8 attempts in 1h0m0s: no disk; not known to have it: waits@x",
+			"got@x delivered, waits@x failed",
+		},
+		{
+			"not decided", nil, 8, time.Hour,
+			Dead, 0, "given up after 8 attempts in 1h0m0s: no disk", "",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			res := policy().Fail(Task{Attempts: c.attempts, QueuedAt: now.Add(-c.age)}, now, c.ds, errors.New("no disk"))
+			res := policy().Fail(Task{Attempts: c.attempts, QueuedAt: now.Add(-c.age)}, now,
+				c.ds, errors.New("no disk"))
 			if res.Status != c.want || res.Delay != c.delay || res.Reason != c.reason {
 				t.Errorf("%+v; want %s after %v, %q", res, c.want, c.delay, c.reason)
 			}
@@ -169,8 +292,11 @@ func TestFail(t *testing.T) {
 // TestVanished: an operator has to decide when the message may have arrived, and a recipient who
 // does not have it is named.
 func TestVanished(t *testing.T) {
-	is := func(status DeliveryStatus) Delivery {
-		return Delivery{Recipient: string(status) + "@x", Status: status}
+	are := func(statuses ...DeliveryStatus) (ds []Delivery) {
+		for _, status := range statuses {
+			ds = append(ds, Delivery{Recipient: string(status) + "@x", Status: status})
+		}
+		return ds
 	}
 	for _, c := range []struct {
 		name    string
@@ -181,12 +307,30 @@ func TestVanished(t *testing.T) {
 		reason  string
 		after   string
 	}{
-		{"not decided", nil, false, Skipped, SkipVanished, "vanished: gone", ""},
-		{"nobody has it", []Delivery{is(Pending), is(Failed)}, false, Skipped, SkipVanished, "vanished: gone", "pending@x pending, failed@x failed"},
-		{"all have it elsewhere", []Delivery{is(Duplicated), is(Pending)}, false, Skipped, SkipVanished, "vanished: gone", "duplicate@x duplicate, pending@x pending"},
-		{"one has it", []Delivery{is(Delivered), is(Pending)}, false, Dead, "", "not all have it: pending@x", "delivered@x delivered, pending@x failed"},
-		{"one may have it", []Delivery{is(Delivered), is(Pending), is(Sending)}, false, Uncertain, "", "it may have arrived", "delivered@x delivered, pending@x pending, sending@x sending"},
-		{"one may have had it", []Delivery{is(Pending)}, true, Dead, "", "unknown who has it: pending@x", "pending@x failed"},
+		{
+			"not decided", nil, false,
+			Skipped, SkipVanished, "vanished: gone", "",
+		},
+		{
+			"nobody has it", are(Pending, Failed), false,
+			Skipped, SkipVanished, "vanished: gone", "pending@x pending, failed@x failed",
+		},
+		{
+			"all have it elsewhere", are(Duplicated, Pending), false,
+			Skipped, SkipVanished, "vanished: gone", "duplicate@x duplicate, pending@x pending",
+		},
+		{
+			"one has it", are(Delivered, Pending), false,
+			Dead, "", "not all have it: pending@x", "delivered@x delivered, pending@x failed",
+		},
+		{
+			"one may have it", are(Delivered, Pending, Sending), false,
+			Uncertain, "", "it may have arrived", "delivered@x delivered, pending@x pending, sending@x sending",
+		},
+		{
+			"one may have had it", are(Pending), true,
+			Dead, "", "unknown who has it: pending@x", "pending@x failed",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			task := Task{Epoch: 7, UID: 9, InDoubt: c.inDoubt, Deliveries: c.ds}
@@ -204,7 +348,10 @@ func TestVanished(t *testing.T) {
 
 // TestPoisoned: what was being sent may have arrived; otherwise its recipients are given up.
 func TestPoisoned(t *testing.T) {
-	task := Task{ID: 5, LostLeases: 4, Worker: "w", Deliveries: []Delivery{{Recipient: "a@x", Status: Pending, DuplicateOf: 7}}}
+	task := Task{
+		ID: 5, LostLeases: 4, Worker: "w",
+		Deliveries: []Delivery{{Recipient: "a@x", Status: Pending, DuplicateOf: 7}},
+	}
 	res := Poisoned(task)
 	if got := inLine(res.Deliveries); res.Status != Dead || got != "a@x failed" {
 		t.Errorf("%s, %s; want it dead, and a failed", res.Status, got)

@@ -6,6 +6,7 @@ import (
 )
 
 func TestSelect(t *testing.T) {
+	in := func(statuses ...Status) Filter { return Filter{Statuses: statuses} }
 	for _, tt := range []struct {
 		name    string
 		command Command
@@ -13,20 +14,37 @@ func TestSelect(t *testing.T) {
 		want    Filter
 		fault   string
 	}{
-		{"what retry means", RetryCommand(), Filter{Inboxes: []int64{7}}, Filter{Inboxes: []int64{7}, Statuses: []Status{Error, Uncertain, Dead}}, ""},
-		{"a state that was named", SkipCommand(), Filter{Statuses: []Status{Received}}, Filter{Statuses: []Status{Received}}, ""},
-		{"ages of purge count from the end", PurgeCommand(), Filter{Registered: 5}, Filter{Ended: 5, Statuses: []Status{Forwarded}}, ""},
-		{"what retry means of what bounced", RetryCommand(), Filter{Bounced: true}, Filter{Statuses: []Status{Forwarded, Dead}}, ""},
-		{"of what bounced, a state that was named", RetryCommand(), Filter{Bounced: true, Statuses: []Status{Forwarded}}, Filter{Statuses: []Status{Forwarded}}, ""},
-		{"forwarded, and perhaps not bounced", RetryCommand(), Filter{Statuses: []Status{Forwarded}}, Filter{}, "is for tasks that are forwarded only with --bounced"},
 		{
-			"a state that retry is not for",
-			RetryCommand(),
-			Filter{Statuses: []Status{Received}},
-			Filter{},
-			"is not for tasks that are received, but for error, uncertain, dead, forwarded and bounced, skipped_no_match, skipped",
+			"what retry means", RetryCommand(),
+			Filter{Inboxes: []int64{7}},
+			Filter{Inboxes: []int64{7}, Statuses: []Status{Error, Uncertain, Dead}},
+			"",
 		},
-		{"a wrong state", DeliveredCommand(), Filter{Statuses: []Status{Dead}}, Filter{}, "is not for tasks that are dead, but for uncertain"},
+		{"a state that was named", SkipCommand(), in(Received), in(Received), ""},
+		{
+			"ages of purge count from the end", PurgeCommand(),
+			Filter{Registered: 5},
+			Filter{Ended: 5, Statuses: []Status{Forwarded}},
+			"",
+		},
+		{"what retry means of what bounced", RetryCommand(), Filter{Bounced: true}, in(Forwarded, Dead), ""},
+		{
+			"of what bounced, a state that was named", RetryCommand(),
+			Filter{Bounced: true, Statuses: []Status{Forwarded}},
+			in(Forwarded), "",
+		},
+		{
+			"forwarded, and perhaps not bounced", RetryCommand(), in(Forwarded),
+			Filter{},
+			"is for tasks that are forwarded only with --bounced",
+		},
+		{
+			"a state that retry is not for", RetryCommand(), in(Received),
+			Filter{},
+			"is not for tasks that are received, " +
+				"but for error, uncertain, dead, forwarded and bounced, skipped_no_match, skipped",
+		},
+		{"a wrong state", DeliveredCommand(), in(Dead), Filter{}, "is not for tasks that are dead, but for uncertain"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := tt.command.Select(tt.filter)
@@ -36,7 +54,9 @@ func TestSelect(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || !slices.Equal(got.Statuses, tt.want.Statuses) || !slices.Equal(got.Inboxes, tt.want.Inboxes) || got.Ended != tt.want.Ended || got.Registered != tt.want.Registered {
+			if err != nil ||
+				!slices.Equal(got.Statuses, tt.want.Statuses) || !slices.Equal(got.Inboxes, tt.want.Inboxes) ||
+				got.Ended != tt.want.Ended || got.Registered != tt.want.Registered {
 				t.Errorf("the filter is %+v, %v; want %+v", got, err, tt.want)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 func TestLike(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 30, 0, 0, time.UTC)
 	was := Stated{at, 400}
+	zone := time.FixedZone("", 3600)
 	for _, tt := range []struct {
 		name     string
 		now      Stated
@@ -15,7 +16,7 @@ func TestLike(t *testing.T) {
 		outlined Likeness // when it is not
 	}{
 		{"the same", was, Same, Same},
-		{"the same second in another zone", Stated{at.Add(time.Millisecond).In(time.FixedZone("", 3600)), 400}, Same, Same},
+		{"the same second in another zone", Stated{at.Add(time.Millisecond).In(zone), 400}, Same, Same},
 		{"another size", Stated{at, 401}, Doubtful, Same},
 		{"another date", Stated{at.Add(time.Hour), 400}, Doubtful, Same},
 		{"another size and date", Stated{at.Add(time.Second), 401}, Doubtful, Another},

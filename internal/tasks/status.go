@@ -28,7 +28,7 @@ type SkipReason string
 // The reasons.
 const (
 	SkipDuplicate SkipReason = "duplicate"   // all recipients have the content by other tasks
-	SkipLoop      SkipReason = "loop"        // postrider forwarded it before, it made too many hops, or it is only for its own inbox
+	SkipLoop      SkipReason = "loop"        // forwarded before, made too many hops, or only for its own inbox
 	SkipTooLarge  SkipReason = "too_large"   // larger than forward.max_size
 	SkipVanished  SkipReason = "vanished"    // it is no longer in its folder, or its UID has another message
 	SkipByRoute   SkipReason = "by_route"    // a route skips it
@@ -43,7 +43,7 @@ type KeepReason string
 const (
 	KeepUndecided KeepReason = "undecided" // a route could not look at all of the message: others may have to get it
 	KeepUnreached KeepReason = "unreached" // a route names a recipient that has no address
-	KeepOwnCopy   KeepReason = "own_copy"  // the inbox's own address was left out, and this is its only copy: it may be moved
+	KeepOwnCopy   KeepReason = "own_copy"  // the inbox itself was left out, and this is its only copy: it may be moved
 )
 
 // transitions is the state machine. What is not here is a programming error.

@@ -216,7 +216,8 @@ func Offer(t Task, token, worker string, lease time.Duration) Claim {
 
 // CanOffer reports whether a task that was just registered can be sent as it is.
 func (t Task) CanOffer() bool {
-	return t.Status == Received && t.Read && t.Revision != "" && len(t.Deliveries) > 0 && !slices.ContainsFunc(t.Deliveries, Delivery.Waits)
+	return t.Status == Received && t.Read && t.Revision != "" &&
+		len(t.Deliveries) > 0 && !slices.ContainsFunc(t.Deliveries, Delivery.Waits)
 }
 
 // Token is the token of one of the claims that are made together.

@@ -49,24 +49,27 @@ type ArrivalView struct {
 	Enhanced string        `json:"enhanced"`
 	Reply    string        `json:"reply"`
 	Remote   string        `json:"remote"` // the remote server; empty when unknown
-	Target   string        `json:"target"` // the mailbox that this is about, such as a member of an alias; empty if that is the recipient
+	Target   string        `json:"target"` // the mailbox it is about, if not the recipient: a member of an alias, say
 	At       time.Time     `json:"at"`
 }
 
 // ViewOf is the JSON of a task.
 func ViewOf(t Task) View {
 	v := View{
-		ID: t.ID, Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID, MessageID: t.Identity.MessageID,
-		Sender: t.Identity.Sender, Subject: t.Identity.Subject,
+		ID: t.ID, Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID,
+		MessageID: t.Identity.MessageID, Sender: t.Identity.Sender, Subject: t.Identity.Subject,
 		Status: t.Status, AttemptCount: t.Attempts, Route: t.Route, ErrorMessage: t.Reason,
-		DueAt: text.UTC(t.VisibleAt), CreatedAt: t.CreatedAt.UTC(), QueuedAt: t.QueuedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(),
+		DueAt: text.UTC(t.VisibleAt), CreatedAt: t.CreatedAt.UTC(),
+		QueuedAt: t.QueuedAt.UTC(), UpdatedAt: t.UpdatedAt.UTC(),
 		FinishedAt: text.UTC(t.FinishedAt), Deliveries: []DeliveryView{},
 	}
 	if date := t.Identity.Date; !date.IsZero() {
 		v.EmailDate = text.UTC(&date)
 	}
 	for _, d := range t.Deliveries {
-		v.Deliveries = append(v.Deliveries, DeliveryView{d.Recipient, d.Status, d.Code, d.Reply, text.UTC(d.DeliveredAt), arrivalView(d.Arrival)})
+		v.Deliveries = append(v.Deliveries, DeliveryView{
+			d.Recipient, d.Status, d.Code, d.Reply, text.UTC(d.DeliveredAt), arrivalView(d.Arrival),
+		})
 	}
 	return v
 }
@@ -122,7 +125,8 @@ func DetailsOf(t Task, events []Event) Details {
 	d := Details{
 		View: ViewOf(t), Size: t.Identity.Size,
 		Fingerprint: t.Identity.Fingerprint.String(), SkipReason: t.Skip, KeepReason: t.Keep,
-		Mode: t.Form.Mode, ModeReason: t.Form.ModeReason, Priority: t.Priority.Name(), LostLeases: t.LostLeases, Worker: t.Worker,
+		Mode: t.Form.Mode, ModeReason: t.Form.ModeReason, Priority: t.Priority.Name(),
+		LostLeases: t.LostLeases, Worker: t.Worker,
 		Deliveries: []DeliveryDetails{}, Events: EventsOf(events),
 	}
 	for i, del := range t.Deliveries {
