@@ -27,7 +27,8 @@ func (q *Queue) Arrived(_ context.Context, who string, taskID int64, recipient s
 		i = slices.IndexFunc(t.Deliveries, func(d tasks.Delivery) bool { return d.Recipient == recipient })
 	}
 	if i < 0 {
-		return false, fmt.Errorf("task %d: record what became of the delivery to %s: %w", taskID, recipient, tasks.ErrNotFound)
+		return false, fmt.Errorf("task %d: record what became of the delivery to %s: %w",
+			taskID, recipient, tasks.ErrNotFound)
 	}
 	if !tasks.Reached(t.Deliveries[i:i+1]) || !a.Beyond(t.arrivals[recipient].Arrival) ||
 		t.Predates(a, t.Deliveries[i]) {
@@ -69,7 +70,8 @@ func (q *Queue) SentAs(_ context.Context, messageID string, within time.Duration
 	since := q.now().Add(-within)
 	var ids []int64
 	for id, t := range q.tasks {
-		if messageID != "" && t.Identity.MessageID == messageID && !t.CreatedAt.Before(since) && tasks.Reached(t.Deliveries) {
+		if messageID != "" && t.Identity.MessageID == messageID &&
+			!t.CreatedAt.Before(since) && tasks.Reached(t.Deliveries) {
 			ids = append(ids, id)
 		}
 	}

@@ -31,7 +31,8 @@ func (q *Queue) claimSending(c tasks.Claim, as tasks.Form, ds []tasks.Delivery) 
 	case t == nil || t.receipt != "" || t.Status != tasks.Received || t.Revision != c.Task.Revision:
 		return fmt.Errorf("task %d: %w", c.Receipt.TaskID, tasks.ErrTaken)
 	default:
-		t.Status, t.Worker, t.receipt, t.Form, t.UpdatedAt = tasks.InProgress, c.Receipt.Worker, c.Receipt.Token, as, now
+		t.Status, t.Worker, t.receipt = tasks.InProgress, c.Receipt.Worker, c.Receipt.Token
+		t.Form, t.UpdatedAt = as, now
 		t.Attempts++
 		q.show(t, now.Add(c.Lease))
 		t.deliver(ds, now)
@@ -118,7 +119,9 @@ func (q *Queue) finish(t *task, res tasks.Result, now time.Time) {
 }
 
 // Release implements tasks.Queue.
-func (q *Queue) Release(_ context.Context, c tasks.Claim, reason string, delay time.Duration, ds []tasks.Delivery) error {
+func (q *Queue) Release(
+	_ context.Context, c tasks.Claim, reason string, delay time.Duration, ds []tasks.Delivery,
+) error {
 	return q.withReceipt(c.Receipt, tasks.Received, !c.Recorded(), func(t *task, now time.Time) {
 		t.deliver(ds, now)
 		due := c.Due

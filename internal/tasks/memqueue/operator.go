@@ -230,7 +230,8 @@ func (q *Queue) Remove(_ context.Context, who string, inboxID int64) error {
 			continue
 		}
 		if t.Skip != tasks.SkipOperator {
-			q.giveUp(t, tasks.Recipients(t.Deliveries, tasks.Pending, tasks.Sending, tasks.Failed, tasks.Duplicated), now)
+			given := tasks.Recipients(t.Deliveries, tasks.Pending, tasks.Sending, tasks.Failed, tasks.Duplicated)
+			q.giveUp(t, given, now)
 		}
 		q.drop(t, now)
 	}

@@ -43,7 +43,8 @@ func selects(f tasks.Filter, t *task, now time.Time) bool {
 	past := func(at *time.Time, ago time.Duration) bool { return at != nil && !at.After(now.Add(-ago)) }
 	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, t.Status)) &&
 		(len(f.Inboxes) == 0 || slices.Contains(f.Inboxes, t.InboxID)) &&
-		(f.Route == "" || strings.Contains("+"+t.Route+"+", "+"+f.Route+"+")) && // the names of several are joined by "+"
+		// The names of several routes are joined by "+".
+		(f.Route == "" || strings.Contains("+"+t.Route+"+", "+"+f.Route+"+")) &&
 		(f.Registered <= 0 || past(&t.CreatedAt, f.Registered)) &&
 		(f.Within <= 0 || !t.CreatedAt.Before(now.Add(-f.Within))) &&
 		(f.Ended <= 0 || past(t.FinishedAt, f.Ended)) &&
@@ -247,7 +248,9 @@ func (q *Queue) leftBehind(folderID, before int64) []left {
 			out = append(out, left{r.place.epoch, q.disposition(r)})
 		}
 	}
-	slices.SortFunc(out, func(a, b left) int { return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.d.UID, b.d.UID)) })
+	slices.SortFunc(out, func(a, b left) int {
+		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.d.UID, b.d.UID))
+	})
 	return out
 }
 

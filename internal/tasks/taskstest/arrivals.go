@@ -61,7 +61,8 @@ func testArrivals(s *suite) {
 	s.has(id, "bounced", "delayed")
 	trail, err := s.Queue.Events(s.ctx, id)
 	s.must("events", err)
-	if e := trail[0]; e.Worker != "reports" || e.Detail != ann+" (for member@other.example): 550 5.1.1 no such user at mx.other.example" {
+	e, said := trail[0], ann+" (for member@other.example): 550 5.1.1 no such user at mx.other.example"
+	if e.Worker != "reports" || e.Detail != said {
 		s.t.Errorf("the trail says %q by %q", e.Detail, e.Worker)
 	}
 	check := func(by string, ds []tasks.Delivery) {
@@ -182,7 +183,9 @@ func testArrivalsTime(s *suite) {
 		delivered = is
 	}
 	a := bounce
-	for to, at := range map[string]time.Time{ann: delivered.Add(2 * time.Minute), bob: delivered.Add(-2 * time.Minute), eve: now.Add(time.Hour)} {
+	for to, at := range map[string]time.Time{
+		ann: delivered.Add(2 * time.Minute), bob: delivered.Add(-2 * time.Minute), eve: now.Add(time.Hour),
+	} {
 		a.At = at
 		s.arrive(id, to, a, true)
 	}
@@ -192,7 +195,8 @@ func testArrivalsTime(s *suite) {
 			s.t.Errorf("%s bounced at %s, want %s", d.Recipient, d.Arrival.At, want)
 		}
 	}
-	if got, want := s.get(id).Deliveries[0].Became(), "bounced: 550 5.1.1 no such user at mx.other.example, 2 minutes after it was accepted"; got != want {
+	const want = "bounced: 550 5.1.1 no such user at mx.other.example, 2 minutes after it was accepted"
+	if got := s.get(id).Deliveries[0].Became(); got != want {
 		s.t.Errorf("ann: %s; want %s", got, want)
 	}
 }
@@ -270,7 +274,8 @@ func testSentAs(s *suite) {
 	for uid := range uint32(tasks.SentAsMost) {
 		add(b, 10+uid, "more"+string(rune('a'+uid)))
 	}
-	if got, err := s.Queue.SentAs(s.ctx, "<Same@"+s.t.Name()+">", time.Hour); err != nil || len(got) != tasks.SentAsMost || slices.Contains(got, two) {
+	got, err := s.Queue.SentAs(s.ctx, "<Same@"+s.t.Name()+">", time.Hour)
+	if err != nil || len(got) != tasks.SentAsMost || slices.Contains(got, two) {
 		s.t.Errorf("of many: %v, %v; want the newest %d", got, err, tasks.SentAsMost)
 	}
 }

@@ -56,7 +56,8 @@ func testVisible(s *suite) {
 	p.claimed(10)
 	s.Age(s.t, 11*time.Second)
 	if c := p.claimed(10, 1)[0]; c.Task.Attempts != 2 || c.Alone || c.Task.LostLeases != 0 {
-		s.t.Errorf("attempts %d, alone %t, lost leases %d; want 2, false, 0", c.Task.Attempts, c.Alone, c.Task.LostLeases)
+		s.t.Errorf("attempts %d, alone %t, lost leases %d; want 2, false, 0",
+			c.Task.Attempts, c.Alone, c.Task.LostLeases)
 	}
 }
 
@@ -84,15 +85,18 @@ func testClaimFields(s *suite) {
 		{Recipient: "Bob@example.com", Status: tasks.Delivered, Code: 250, Reply: "2.0.0 Ok", Attempts: 1},
 		{Recipient: bob, Status: tasks.Pending, Code: 451, Reply: "later", Attempts: 1},
 	}
-	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Error, Reason: "451 later", Deliveries: ds}))
+	res := tasks.Result{Status: tasks.Error, Reason: "451 later", Deliveries: ds}
+	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, res))
 	before := p.now()
 	c = p.claimed(1, 1)[0]
 	r := c.Receipt
-	if c.Task.Status != tasks.InProgress || c.Task.Worker != "worker" || r.TaskID != c.Task.ID || r.Token == "" || r.Worker != "worker" || c.Due.IsZero() {
+	if c.Task.Status != tasks.InProgress || c.Task.Worker != "worker" ||
+		r.TaskID != c.Task.ID || r.Token == "" || r.Worker != "worker" || c.Due.IsZero() {
 		s.t.Errorf("claim %+v; want it in progress, by the worker, with a receipt and when it was due", c)
 	}
 	if c.At.Before(before) || c.At.After(p.now()) || c.At.Before(c.Due) {
-		s.t.Errorf("claimed at %v, asked at %v, due at %v; want when it was claimed, by the registry's clock", c.At, before, c.Due)
+		s.t.Errorf("claimed at %v, asked at %v, due at %v; want when it was claimed, by the registry's clock",
+			c.At, before, c.Due)
 	}
 	got := s.stands(c.Task.ID, tasks.InProgress)
 	if !got.VisibleAt.After(c.Due.Add(lease - time.Minute)) {
@@ -168,14 +172,16 @@ func testPoison(s *suite) {
 	s.Age(s.t, lease+time.Second)
 	p.claimed(10)
 	got := s.stands(c.Task.ID, tasks.Dead)
-	if got.LostLeases != 4 || !strings.Contains(got.Reason, "4 lost leases") || !strings.Contains(got.Reason, "task retry") {
+	says := strings.Contains(got.Reason, "4 lost leases") && strings.Contains(got.Reason, "task retry")
+	if got.LostLeases != 4 || !says {
 		s.t.Errorf("lost leases %d, reason %q; want 4, how often, and what to do", got.LostLeases, got.Reason)
 	}
 	s.recipients(c.Task.ID, "ann failed")
 	s.has(c.Task.ID, "lease_lost", "lease_lost", "lease_lost", "dead")
 	s.requeue(c.Task.ID)
 	if c := p.claimed(10, 1)[0]; c.Task.LostLeases != 0 || c.Task.Attempts != 1 || c.Alone {
-		s.t.Errorf("lost leases %d, attempts %d, alone %t; want it to begin again", c.Task.LostLeases, c.Task.Attempts, c.Alone)
+		s.t.Errorf("lost leases %d, attempts %d, alone %t; want it to begin again",
+			c.Task.LostLeases, c.Task.Attempts, c.Alone)
 	}
 }
 
@@ -192,7 +198,8 @@ func testPoisonSent(s *suite) {
 	want.MaxLostLeases, want.Poisoned = 0, func(t tasks.Task) { reported = append(reported, t) }
 	claims, err := s.Queue.Receive(s.ctx, want)
 	s.must("receive", err)
-	if got := s.stands(c.Task.ID, tasks.Uncertain); !strings.Contains(got.Reason, "it may have arrived") || len(claims) != 0 {
+	got := s.stands(c.Task.ID, tasks.Uncertain)
+	if !strings.Contains(got.Reason, "it may have arrived") || len(claims) != 0 {
 		s.t.Errorf("reason %q, %d claimed; want it to say that it may have arrived, and none", got.Reason, len(claims))
 	}
 	s.recipients(c.Task.ID, "ann sending")
@@ -285,7 +292,8 @@ func testReleaseOrder(s *suite) {
 	s.must("release", s.Queue.Release(s.ctx, claims[0], "the relay is down", 0, ds))
 	got := s.stands(claims[0].Task.ID, tasks.Received)
 	if got.Attempts != 0 || got.Reason != "the relay is down" || !sameDeliveries(got.Deliveries, ds) {
-		s.t.Errorf("attempts %d, reason %q, deliveries %v; want 0, the reason, what was given", got.Attempts, got.Reason, got.Deliveries)
+		s.t.Errorf("attempts %d, reason %q, deliveries %v; want 0, the reason, what was given",
+			got.Attempts, got.Reason, got.Deliveries)
 	}
 	if again := p.claimed(10, 1, 2, 3); again[0].Task.Attempts != 1 {
 		s.t.Errorf("attempts %d, want 1", again[0].Task.Attempts)
@@ -304,7 +312,8 @@ func testReleaseDelayed(s *suite) {
 func testErrorDelayed(s *suite) {
 	p := s.place()
 	c := p.claim()
-	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Error, Reason: "451", Delay: time.Hour}))
+	res := tasks.Result{Status: tasks.Error, Reason: "451", Delay: time.Hour}
+	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, res))
 	got := s.stands(c.Task.ID, tasks.Error)
 	if d := got.VisibleAt.Sub(p.now()); d < 59*time.Minute || d > 61*time.Minute || got.Reason != "451" {
 		s.t.Errorf("due in %v, reason %q; want an hour, and 451", d, got.Reason)

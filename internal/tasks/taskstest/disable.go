@@ -151,7 +151,9 @@ func testDisableAbandoned(later bool) func(*suite) {
 		copied := q.became([]tasks.Entry{s.msg(1, "m", ann, bob, eve)}, "waits")[0].TaskID
 		c := p.claimed(1, 1)[0]
 		ds := []tasks.Delivery{
-			{Recipient: ann, Status: tasks.Sending}, {Recipient: bob, Status: tasks.Pending}, {Recipient: eve, Status: tasks.Failed},
+			{Recipient: ann, Status: tasks.Sending},
+			{Recipient: bob, Status: tasks.Pending},
+			{Recipient: eve, Status: tasks.Failed},
 		}
 		p.must("sending", p.Queue.Sending(p.ctx, c, tasks.Form{Mode: "redirect"}, ds))
 		if later {

@@ -68,7 +68,9 @@ func testDispositions(s *suite) {
 				}
 			}
 			t := s.get(id)
-			want := tasks.Disposition{UID: 4, TaskID: id, Status: status, Skip: t.Skip, Reason: t.Reason, Deliveries: t.Deliveries}
+			want := tasks.Disposition{
+				UID: 4, TaskID: id, Status: status, Skip: t.Skip, Reason: t.Reason, Deliveries: t.Deliveries,
+			}
 			if purge {
 				n, err := s.Queue.Purge(s.ctx, "ann", id)
 				s.must("purge", err)
@@ -154,7 +156,8 @@ func (p place) left(before int64) []string {
 	p.t.Helper()
 	var out []string
 	p.must("left behind", p.Queue.LeftBehind(p.ctx, p.folder, before, func(epoch int64, d tasks.Disposition) error {
-		out = append(out, fmt.Sprintf("%d/%d task %d %s purged %t to %d", epoch, d.UID, d.TaskID, d.Status, d.Purged, len(d.Deliveries)))
+		out = append(out, fmt.Sprintf("%d/%d task %d %s purged %t to %d",
+			epoch, d.UID, d.TaskID, d.Status, d.Purged, len(d.Deliveries)))
 		return nil
 	}))
 	return out
@@ -177,8 +180,11 @@ func testLeftBehind(s *suite) {
 		return fmt.Sprintf("%d/%d task %d %s purged %t to %d", epoch, regs[i].UID, regs[i].TaskID, status, purged, to)
 	}
 	all := []string{
-		line(p.epoch, 0, tasks.Forwarded, false, 2), line(p.epoch, 1, tasks.Forwarded, false, 2), line(p.epoch, 2, tasks.Forwarded, true, 0),
-		line(p.epoch, 3, tasks.Forwarded, true, 0), line(p.epoch, 4, tasks.Received, false, 0),
+		line(p.epoch, 0, tasks.Forwarded, false, 2),
+		line(p.epoch, 1, tasks.Forwarded, false, 2),
+		line(p.epoch, 2, tasks.Forwarded, true, 0),
+		line(p.epoch, 3, tasks.Forwarded, true, 0),
+		line(p.epoch, 4, tasks.Received, false, 0),
 	}
 	wantLines(s, "of the epoch itself", p.left(p.epoch), nil)
 	wantLines(s, "of an epoch that has just ended", p.left(p.epoch+1), all)
@@ -220,7 +226,8 @@ func testLeftBehindPortions(s *suite) {
 		return nil
 	}))
 	if len(uids) != 2500 || uids[0] != 2501 || !slices.IsSorted(uids) {
-		s.t.Errorf("%d UIDs are left behind, from %v on; want 2500 from 2501 on, in order", len(uids), uids[:min(len(uids), 1)])
+		s.t.Errorf("%d UIDs are left behind, from %v on; want 2500 from 2501 on, in order",
+			len(uids), uids[:min(len(uids), 1)])
 	}
 }
 

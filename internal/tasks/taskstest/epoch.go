@@ -37,11 +37,14 @@ func testMoved(s *suite) {
 	p = p.renewed()
 	page := []tasks.Entry{s.msg(1, "c"), s.msg(2, "new"), s.msg(7, "a"), s.msg(9, "b")}
 	after := p.became(page, "moved", "new", "moved", "moved")
-	if after[0].TaskID != before[2].TaskID || after[2].TaskID != before[0].TaskID || after[3].TaskID != before[1].TaskID {
+	if after[0].TaskID != before[2].TaskID ||
+		after[2].TaskID != before[0].TaskID ||
+		after[3].TaskID != before[1].TaskID {
 		s.t.Errorf("tasks %v after, %v before; want each message to find its own", after, before)
 	}
 	if got := s.stands(before[1].TaskID, tasks.Forwarded); got.UID != 9 || got.Epoch != p.epoch {
-		s.t.Errorf("the task is of UID %d in epoch %d; want where its message is now, 9 in %d", got.UID, got.Epoch, p.epoch)
+		s.t.Errorf("the task is of UID %d in epoch %d; want where its message is now, 9 in %d",
+			got.UID, got.Epoch, p.epoch)
 	}
 	p.claimed(10, 2)
 }
@@ -190,7 +193,8 @@ func testMovedReserved(s *suite) {
 	id := p.added(s.unread(1, "m"))
 	c := p.claimed(1, 1)[0]
 	m := s.identity("m")
-	_, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{Identity: &m, Decision: decision(), Revision: revision})
+	res := tasks.Reservation{Identity: &m, Decision: decision(), Revision: revision}
+	_, err := s.Queue.Reserve(s.ctx, c.Receipt, res)
 	s.must("reserve", err)
 	p = p.renewed()
 	other := s.msg(3, "another of this outline")
@@ -289,7 +293,8 @@ func testBack(s *suite) {
 		s.t.Errorf("task %d, want %d", got.TaskID, id)
 	}
 	if got := s.stands(id, tasks.Received); got.Reason != "" || got.UID != 7 || got.Revision != "" {
-		s.t.Errorf("reason %q, UID %d, revision %q; want it to be decided again, at UID 7", got.Reason, got.UID, got.Revision)
+		s.t.Errorf("reason %q, UID %d, revision %q; want it to be decided again, at UID 7",
+			got.Reason, got.UID, got.Revision)
 	}
 	s.has(id, "skipped", "requeued")
 	p.claimed(1, 7)

@@ -57,7 +57,11 @@ func testSearch(s *suite) {
 		{"both have to match", tasks.Search{Text: "hear", Recipient: "ann"}, nil},
 		{"wildcards are plain text", tasks.Search{Text: "%"}, nil},
 		{"state", tasks.Search{Statuses: []tasks.Status{tasks.Skipped}}, []uint32{3}},
-		{"state and text", tasks.Search{Statuses: []tasks.Status{tasks.Received, tasks.Dead}, Text: "rech"}, []uint32{1}},
+		{
+			"state and text",
+			tasks.Search{Statuses: []tasks.Status{tasks.Received, tasks.Dead}, Text: "rech"},
+			[]uint32{1},
+		},
 	} {
 		c.q.Limit = 10
 		if got, _ := p.search(c.q); !slices.Equal(got, c.want) {
@@ -66,10 +70,13 @@ func testSearch(s *suite) {
 	}
 	found, err := s.Queue.Search(s.ctx, tasks.Search{Recipient: "eve@", Limit: 1, Examine: 1000})
 	s.must("search all inboxes", err)
-	if len(found.Tasks) != 1 || found.Tasks[0].InboxID != p.inbox && found.Tasks[0].Inbox == "" || len(found.Tasks[0].Deliveries) < 1 {
+	if len(found.Tasks) != 1 ||
+		found.Tasks[0].InboxID != p.inbox && found.Tasks[0].Inbox == "" ||
+		len(found.Tasks[0].Deliveries) < 1 {
 		s.t.Errorf("in all inboxes found %+v; want a task with its inbox and deliveries", found.Tasks)
 	}
-	if found, err = s.Queue.Search(s.ctx, tasks.Search{Inboxes: []int64{}, Limit: 1, Examine: 1000}); len(found.Tasks) > 0 || err != nil {
+	found, err = s.Queue.Search(s.ctx, tasks.Search{Inboxes: []int64{}, Limit: 1, Examine: 1000})
+	if len(found.Tasks) > 0 || err != nil {
 		s.t.Errorf("in no inbox found %v, %v; want nothing", found.Tasks, err)
 	}
 }
@@ -89,7 +96,8 @@ func testSearchPages(s *suite) {
 			}
 		}
 		if want := []uint32{7, 6, 5, 4, 3, 2, 1}; !slices.Equal(all, want) || q.Before != 0 {
-			s.t.Errorf("text %q: the pages have the UIDs %v, and the last one says that %d is next; want %v and nothing", text, all, q.Before, want)
+			s.t.Errorf("text %q: the pages have the UIDs %v, "+
+				"and the last one says that %d is next; want %v and nothing", text, all, q.Before, want)
 		}
 	}
 }
@@ -104,7 +112,10 @@ func testSearchTime(s *suite) {
 	s.must("stats", err)
 	now := stats[p.inbox].Now
 	yesterday := now.Add(-24 * time.Hour)
-	for _, q := range []tasks.Search{{Until: now.Add(-10 * time.Minute), Limit: 5}, {Since: now.Add(-80 * time.Hour), Until: yesterday, Limit: 5}} {
+	for _, q := range []tasks.Search{
+		{Until: now.Add(-10 * time.Minute), Limit: 5},
+		{Since: now.Add(-80 * time.Hour), Until: yesterday, Limit: 5},
+	} {
 		if got, _ := p.search(q); !slices.Equal(got, []uint32{1}) {
 			s.t.Errorf("from %s until %s: UIDs %v, want 1", q.Since, q.Until, got)
 		}
@@ -173,7 +184,8 @@ func testInboxTrail(s *suite) {
 	}
 	trail, err := s.Queue.InboxEvents(s.ctx, p.inbox, 10)
 	s.must("events of the inbox", err)
-	if len(trail) != 1 || trail[0].Worker != "ann" || trail[0].Event != "disabled" || trail[0].Detail != "by an operator: spam" || trail[0].At.IsZero() {
+	if len(trail) != 1 || trail[0].Worker != "ann" || trail[0].Event != "disabled" ||
+		trail[0].Detail != "by an operator: spam" || trail[0].At.IsZero() {
 		s.t.Errorf("the trail of the inbox is %+v; want one line: disabled, by ann, with the reason", trail)
 	}
 }

@@ -187,7 +187,14 @@ func plain(ops []Op) (scope tasks.Dedupe, ok bool) {
 
 // settle has everything sent that is left.
 func settle(scope tasks.Dedupe) []Op {
-	ops := []Op{Manage{What: "enable"}, Manage{What: "enable", N: 1}, Age{2 * time.Hour}, drain{scope}, Operate{What: "resolve"}, Operate{What: "requeue"}}
+	ops := []Op{
+		Manage{What: "enable"},
+		Manage{What: "enable", N: 1},
+		Age{2 * time.Hour},
+		drain{scope},
+		Operate{What: "resolve"},
+		Operate{What: "requeue"},
+	}
 	for range 3 {
 		ops = append(ops, Age{2 * time.Hour}, drain{scope})
 	}

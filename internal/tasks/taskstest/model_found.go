@@ -22,7 +22,11 @@ func unread(content int) Register {
 // it seldom comes upon.
 var found = map[string][]Op{
 	"what was purged unforwarded is found again": {
-		page(0, 0), Operate{"skip", []int{0}}, Operate{"purge", []int{0}}, Manage{"new epoch", 0}, page(0, 0), page(1, 0),
+		page(0, 0),
+		Operate{"skip", []int{0}},
+		Operate{"purge", []int{0}},
+		Manage{"new epoch", 0},
+		page(0, 0), page(1, 0),
 	},
 	"a copy in the page where a message is found again and read": {
 		unread(0), Manage{"new epoch", 0}, page(0, 0, 0),
@@ -51,7 +55,11 @@ var found = map[string][]Op{
 		Receive{Max: 2},
 	},
 	"a copy in the page where a vanished message is there again": {
-		page(0, 0), Receive{Max: 1}, Work{Comes: Vanished, Rules: 1, Dedupe: "all"}, Manage{"new epoch", 0}, page(0, 0, 0),
+		page(0, 0),
+		Receive{Max: 1},
+		Work{Comes: Vanished, Rules: 1, Dedupe: "all"},
+		Manage{"new epoch", 0},
+		page(0, 0, 0),
 	},
 	"a copy of what was refused and is not finished": {
 		page(0, 0),
@@ -83,7 +91,8 @@ var found = map[string][]Op{
 	"what was sent unread, with an unknown outcome": {
 		page(0, 0),
 		Register{
-			Messages: []Message{{UID: 2, Content: 1, Unread: true, High: true, Route: "desk", To: people[3:]}}, Dedupe: "inbox",
+			Messages: []Message{{UID: 2, Content: 1, Unread: true, High: true, Route: "desk", To: people[3:]}},
+			Dedupe:   "inbox",
 		},
 		Register{Folder: 1, Messages: []Message{{UID: 2, Content: 1, Route: "desk", To: people[3:]}}, Dedupe: "inbox"},
 		Receive{Max: 1, Other: true},

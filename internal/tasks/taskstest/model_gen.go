@@ -42,13 +42,18 @@ func (g gen) few(t *rapid.T) []Op {
 		if rarely(t, "at once", 2) {
 			end = []Op{late, disable}
 		}
-		return slices.Concat(g.copies(t), []Op{Receive{Inbox: in, Max: 2}, dies, g.work(t)}, end, []Op{g.receive(t), g.work(t)})
+		return slices.Concat(g.copies(t), []Op{Receive{Inbox: in, Max: 2}, dies, g.work(t)},
+			end, []Op{g.receive(t), g.work(t)})
 	case 14:
 		return []Op{g.register(t), g.offer(t), g.work(t)}
 	case 13:
 		return []Op{g.register(t), g.offer(t), g.one(t), g.work(t), g.work(t)}
 	case 12:
-		return []Op{g.receive(t), g.work(t), g.arrive(t), g.arrive(t), Operate{"requeue", []int{small(t, "again", 15)}}, g.receive(t), g.work(t)}
+		return []Op{
+			g.receive(t), g.work(t), g.arrive(t), g.arrive(t),
+			Operate{"requeue", []int{small(t, "again", 15)}},
+			g.receive(t), g.work(t),
+		}
 	case 11:
 		return slices.Repeat([]Op{g.receive(t), Age{6 * time.Minute}}, 1+small(t, "deaths", 4))
 	case 10:
@@ -81,7 +86,10 @@ func (g gen) one(t *rapid.T) Op {
 		{1, false, func(t *rapid.T) Op { return Do{What: "extend", Of: g.of(t)} }},
 		{1, false, func(t *rapid.T) Op { return Do{What: "note", Of: g.of(t)} }},
 		{1, false, func(t *rapid.T) Op {
-			return Expire{small(t, "inbox", 1), 1 + small(t, "limit", 3), pick(t, "age", 0, 7*time.Minute), rarely(t, "events", 2)}
+			return Expire{
+				small(t, "inbox", 1), 1 + small(t, "limit", 3),
+				pick(t, "age", 0, 7*time.Minute), rarely(t, "events", 2),
+			}
 		}},
 		{2, false, func(*rapid.T) Op { return Again{} }},
 		{2, false, func(*rapid.T) Op { return EndAbandoned{} }},
@@ -129,7 +137,8 @@ func (g gen) register(t *rapid.T) Op {
 	return Register{
 		Folder: small(t, "folder", 2), Dedupe: g.dedupe(t),
 		Messages: rapid.SliceOfNDistinct(one, 0, 5, func(m Message) uint32 { return m.UID }).Draw(t, "messages"),
-		How:      pick(t, "how", "", "", "", "", "", "", "", "known only", "dry run", "old epoch", "old scan", "baseline"),
+		How: pick(t, "how", "", "", "", "", "", "", "",
+			"known only", "dry run", "old epoch", "old scan", "baseline"),
 	}
 }
 
@@ -152,7 +161,8 @@ func (g gen) copies(t *rapid.T) []Op {
 
 func (g gen) receive(t *rapid.T) Op {
 	return Receive{
-		Inbox: small(t, "inbox", 1), Max: 1 + small(t, "max", 4), Other: rarely(t, "other", 3), InHand: rarely(t, "in hand", 6),
+		Inbox: small(t, "inbox", 1), Max: 1 + small(t, "max", 4),
+		Other: rarely(t, "other", 3), InHand: rarely(t, "in hand", 6),
 	}
 }
 
@@ -163,7 +173,8 @@ func (g gen) of(t *rapid.T) Of { return Of{small(t, "claim", 4), rarely(t, "forg
 func (g gen) work(t *rapid.T) Op {
 	return Work{
 		Of: g.of(t), Hold: rarely(t, "hold", 3), Rules: pick(t, "rules", 1, 1, 1, 2), Dedupe: g.dedupe(t),
-		Comes: pick(t, "comes", Accepted, Accepted, Accepted, Deferred, Deferred, Refused, Refused, Unknown, Mixed, Reserved, Killed, Vanished, Broken),
+		Comes: pick(t, "comes", Accepted, Accepted, Accepted, Deferred, Deferred, Refused, Refused,
+			Unknown, Mixed, Reserved, Killed, Vanished, Broken),
 		Route: pick(t, "route", "desk", "desk", "desk", "court", "none", "skip"), To: g.to(t),
 	}
 }
@@ -180,17 +191,20 @@ func (g gen) outcomes(t *rapid.T) []Outcome {
 
 // do draws what a worker does by no rule.
 func (g gen) do(t *rapid.T) Op {
-	op := Do{What: pick(t, "what", "finish", "finish", "finish", "reserve", "reserve", "sending", "release"), Of: g.of(t)}
+	what := pick(t, "what", "finish", "finish", "finish", "reserve", "reserve", "sending", "release")
+	op := Do{What: what, Of: g.of(t)}
 	if op.What == "reserve" {
-		op.Route, op.Identify, op.Dedupe = pick(t, "route", "", "", "desk", "court", "none", "skip"), rarely(t, "identify", 2), g.dedupe(t)
+		op.Route = pick(t, "route", "", "", "desk", "court", "none", "skip")
+		op.Identify, op.Dedupe = rarely(t, "identify", 2), g.dedupe(t)
 		op.To = g.to(t)
 		return op
 	}
 	op.Outcomes, op.Delay = g.outcomes(t), pick(t, "delay", 0, 2*time.Minute, 30*time.Minute)
 	if op.What == "finish" {
 		op.Missed = rarely(t, "missed", 4)
-		op.Status = pick(t, "status", tasks.Forwarded, tasks.Forwarded, tasks.Error, tasks.Error, tasks.Dead, tasks.Dead,
-			tasks.Skipped, tasks.Uncertain, tasks.SkippedNoMatch, tasks.Received, tasks.InProgress)
+		op.Status = pick(t, "status", tasks.Forwarded, tasks.Forwarded, tasks.Error, tasks.Error,
+			tasks.Dead, tasks.Dead, tasks.Skipped, tasks.Uncertain, tasks.SkippedNoMatch,
+			tasks.Received, tasks.InProgress)
 	}
 	if op.Status == tasks.Skipped {
 		op.Skip = pick(t, "skip", tasks.SkipVanished, tasks.SkipByRoute)
@@ -199,7 +213,8 @@ func (g gen) do(t *rapid.T) Op {
 }
 
 func (g gen) manage(t *rapid.T) Op {
-	what := pick(t, "what", "enable", "enable", "disable", "disable", "remove", "remove", "take over", "new epoch", "new epoch", "new epoch")
+	what := pick(t, "what", "enable", "enable", "disable", "disable", "remove", "remove",
+		"take over", "new epoch", "new epoch", "new epoch")
 	return Manage{what, small(t, "number", 2)}
 }
 
@@ -213,7 +228,8 @@ func (g gen) operate(t *rapid.T) Op {
 func (g gen) arrive(t *rapid.T) Op {
 	return Arrive{
 		small(t, "task", 15), small(t, "to", 2),
-		pick(t, "status", tasks.Bounced, tasks.Bounced, tasks.Bounced, tasks.Delayed, tasks.Confirmed, tasks.Complained, tasks.Relayed),
+		pick(t, "status", tasks.Bounced, tasks.Bounced, tasks.Bounced,
+			tasks.Delayed, tasks.Confirmed, tasks.Complained, tasks.Relayed),
 		pick(t, "code", 0, 550),
 	}
 }

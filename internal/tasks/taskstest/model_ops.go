@@ -41,7 +41,10 @@ func decide(route string, to []string) *tasks.Decision {
 	case "skip":
 		return &tasks.Decision{Revision: "r1", Skip: tasks.SkipByRoute, Reason: "by_route: list", Recipients: to}
 	}
-	d := &tasks.Decision{Revision: "r1", Route: route, Recipients: to, Notes: []tasks.Note{{Event: "left_out", Detail: route}}}
+	d := &tasks.Decision{
+		Revision: "r1", Route: route, Recipients: to,
+		Notes: []tasks.Note{{Event: "left_out", Detail: route}},
+	}
 	if len(to) > 1 {
 		d.Keep = tasks.KeepUndecided
 	}
@@ -89,7 +92,8 @@ func (o Register) play(s *side) string {
 		}
 		out = append(out, fmt.Sprintf("UID %d: fate %d, %s, %s %q", r.UID, r.Fate, s.name(r.TaskID), r.Status, r.Skip))
 		if t := r.Task; t != nil {
-			out = append(out, fmt.Sprintf("  can be sent: %s %s %q", s.name(t.ID), s.deliveries(t.Deliveries), t.Revision))
+			out = append(out, fmt.Sprintf("  can be sent: %s %s %q",
+				s.name(t.ID), s.deliveries(t.Deliveries), t.Revision))
 			s.offers = append(s.offers, *t)
 		}
 	}
@@ -275,7 +279,8 @@ func (o Arrive) play(s *side) string {
 	if t, err := s.Queue.Get(s.ctx, id); err == nil && len(t.Deliveries) > 0 {
 		to = t.Deliveries[o.To%len(t.Deliveries)].Recipient
 	}
-	changed, err := s.Queue.Arrived(s.ctx, "reports", id, to, tasks.Arrival{Status: o.Status, Code: o.Code, Reply: "said"})
+	a := tasks.Arrival{Status: o.Status, Code: o.Code, Reply: "said"}
+	changed, err := s.Queue.Arrived(s.ctx, "reports", id, to, a)
 	return fmt.Sprint(changed, " ", s.failure(err))
 }
 

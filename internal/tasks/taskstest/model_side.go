@@ -85,7 +85,8 @@ func (s *side) outline(n int) message.Fingerprint { return s.hash("outline", n%4
 
 func (s *side) identity(n int) tasks.Identity {
 	return tasks.Identity{
-		Fingerprint: s.hash("content", n), MessageID: s.messageID(n), Subject: fmt.Sprint("content ", n), Size: int64(n),
+		Fingerprint: s.hash("content", n), MessageID: s.messageID(n),
+		Subject: fmt.Sprint("content ", n), Size: int64(n),
 		Date: time.Date(2026, 2, 1, 0, 0, n, 0, time.UTC),
 	}
 }
@@ -123,7 +124,10 @@ func (s *side) words(text string) string {
 
 // failure is an error, by its kind.
 func (s *side) failure(err error) string {
-	for _, kind := range []error{tasks.ErrLeaseLost, tasks.ErrTaken, tasks.ErrSending, tasks.ErrEpochChanged, tasks.ErrScanLost, tasks.ErrMoved, tasks.ErrNotFound} {
+	for _, kind := range []error{
+		tasks.ErrLeaseLost, tasks.ErrTaken, tasks.ErrSending, tasks.ErrEpochChanged,
+		tasks.ErrScanLost, tasks.ErrMoved, tasks.ErrNotFound,
+	} {
 		if errors.Is(err, kind) {
 			return kind.Error()
 		}
@@ -190,8 +194,10 @@ func (s *side) tasksNow() []string {
 	}
 	for _, t := range s.list(tasks.Filter{}) {
 		out[s.number(t.ID)] = fmt.Sprintf(
-			"%s %s %q kept %q in folder %d, epoch %d, UID %d, read %t as %q %x; revision %q, route %q, form %v, priority %d; "+
-				"in doubt %t, %d attempts, %d lost, worker %q, reason %q; visible %s, created %s, queued %s, finished %s; %s",
+			"%s %s %q kept %q in folder %d, epoch %d, UID %d, read %t as %q %x; "+
+				"revision %q, route %q, form %v, priority %d; "+
+				"in doubt %t, %d attempts, %d lost, worker %q, reason %q; "+
+				"visible %s, created %s, queued %s, finished %s; %s",
 			s.name(t.ID), t.Status, t.Skip, t.Keep, s.folder(t.FolderID), t.Epoch, t.UID, t.Read, t.Identity.Subject,
 			t.Identity.Fingerprint[:2], t.Revision, t.Route, t.Form, t.Priority, t.InDoubt, t.Attempts, t.LostLeases,
 			t.Worker, s.words(t.Reason), at(t.VisibleAt, now), at(&t.CreatedAt, now), at(&t.QueuedAt, now),
@@ -274,7 +280,8 @@ func (s *side) accounted(f folder, epoch int64) string {
 
 func (s *side) disposition(d tasks.Disposition) string {
 	return fmt.Sprintf("UID %d %s %s %q purged %t %q visible %t %s",
-		d.UID, s.name(d.TaskID), d.Status, d.Skip, d.Purged, s.words(d.Reason), d.VisibleAt != nil, s.deliveries(d.Deliveries))
+		d.UID, s.name(d.TaskID), d.Status, d.Skip, d.Purged, s.words(d.Reason), d.VisibleAt != nil,
+		s.deliveries(d.Deliveries))
 }
 
 // lists are what some filters select.

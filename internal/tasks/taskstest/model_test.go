@@ -17,7 +17,9 @@ func TestPrint(t *testing.T) {
 	got := taskstest.Print([]taskstest.Op{
 		taskstest.Register{
 			Folder: 1, Dedupe: tasks.DedupeInbox,
-			Messages: []taskstest.Message{{UID: 3, Content: 2, Route: "desk", To: []string{"ann@x.example"}}, {UID: 4, Unread: true}},
+			Messages: []taskstest.Message{
+				{UID: 3, Content: 2, Route: "desk", To: []string{"ann@x.example"}}, {UID: 4, Unread: true},
+			},
 		},
 		taskstest.Receive{Max: 2},
 		taskstest.Do{
@@ -44,7 +46,9 @@ func TestPrint(t *testing.T) {
 
 // mutants are queues that break their promise in one way each.
 var mutants = map[string]func(tasks.Queue) tasks.Queue{
-	"finishes with any receipt":       func(q tasks.Queue) tasks.Queue { return &anyReceipt{Queue: q, last: map[int64]tasks.Receipt{}} },
+	"finishes with any receipt": func(q tasks.Queue) tasks.Queue {
+		return &anyReceipt{Queue: q, last: map[int64]tasks.Receipt{}}
+	},
 	"forgets that leases were lost":   func(q tasks.Queue) tasks.Queue { return fearless{q} },
 	"owns nothing when it registers":  func(q tasks.Queue) tasks.Queue { return repeating{q} },
 	"owns nothing when it reserves":   func(q tasks.Queue) tasks.Queue { return unreserved{q} },
@@ -121,7 +125,9 @@ func (patient) EndAbandoned(context.Context) (int, error) { return 0, nil }
 // forgetful does not record what a released task had delivered.
 type forgetful struct{ tasks.Queue }
 
-func (q forgetful) Release(ctx context.Context, c tasks.Claim, reason string, delay time.Duration, _ []tasks.Delivery) error {
+func (q forgetful) Release(
+	ctx context.Context, c tasks.Claim, reason string, delay time.Duration, _ []tasks.Delivery,
+) error {
 	return q.Queue.Release(ctx, c, reason, delay, nil)
 }
 
@@ -154,7 +160,8 @@ func TestMutants(t *testing.T) {
 			if !errors.As(err, &failed) {
 				t.Fatalf("the model let a queue pass that %s: %v\n%s", name, err, out)
 			}
-			if !strings.Contains(string(out), "taskstest.Replay(t, open(t),") || !strings.Contains(string(out), "-rapid.seed=") {
+			if !strings.Contains(string(out), "taskstest.Replay(t, open(t),") ||
+				!strings.Contains(string(out), "-rapid.seed=") {
 				t.Errorf("want the counterexample as a Go test, and the seed; printed\n%s", out)
 			}
 		})

@@ -146,7 +146,8 @@ func (s *side) once(t tasks.Task, recipient string) {
 		key.inbox = 0
 	}
 	if by, ok := s.delivered[key]; ok && by != t.ID {
-		s.broken = fmt.Sprintf("%s got content %d by %s and again by %s", recipient, key.content, s.name(by), s.name(t.ID))
+		s.broken = fmt.Sprintf("%s got content %d by %s and again by %s",
+			recipient, key.content, s.name(by), s.name(t.ID))
 	}
 	s.delivered[key] = t.ID
 }
@@ -182,7 +183,8 @@ func (o drain) play(s *side) (out string) {
 				break
 			}
 			for i := range claims {
-				out += Work{Of: Of{Claim: i}, Comes: Accepted, Route: "desk", To: people[:2], Rules: 1, Dedupe: o.Dedupe}.play(s)
+				w := Work{Of: Of{Claim: i}, Comes: Accepted, Route: "desk", To: people[:2], Rules: 1, Dedupe: o.Dedupe}
+				out += w.play(s)
 			}
 		}
 	}

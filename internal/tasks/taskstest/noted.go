@@ -85,7 +85,8 @@ func testNotedReadLater(s *suite) {
 	e.Identity = tasks.Identity{Fingerprint: e.Outline, Size: 100}
 	p.became([]tasks.Entry{e}, "new")
 	id := s.identity("m")
-	_, err := s.Queue.Reserve(s.ctx, p.claimed(1, 1)[0].Receipt, tasks.Reservation{Identity: &id, Decision: decision(ann), Dedupe: p.dedupe})
+	res := tasks.Reservation{Identity: &id, Decision: decision(ann), Dedupe: p.dedupe}
+	_, err := s.Queue.Reserve(s.ctx, p.claimed(1, 1)[0].Receipt, res)
 	s.must("reserve", err)
 	p.noted(tasks.Noted{UID: 1, Fingerprint: id.Fingerprint, Stated: e.Stated.Seconds()})
 }
@@ -104,7 +105,12 @@ func testRestate(s *suite) {
 	}))
 	s.must("restate", s.Queue.Restate(s.ctx, p.folder, p.epoch+1, map[uint32]tasks.Stated{4: {Size: 1}}))
 	var want []tasks.Noted
-	for i, now := range []tasks.Stated{{Received: later.UTC(), Size: 200}, {Received: later.UTC(), Size: 100}, {Received: at, Size: 300}, {Received: at, Size: 100}} {
+	for i, now := range []tasks.Stated{
+		{Received: later.UTC(), Size: 200},
+		{Received: later.UTC(), Size: 100},
+		{Received: at, Size: 300},
+		{Received: at, Size: 100},
+	} {
 		want = append(want, tasks.Noted{UID: page[i].UID, Fingerprint: page[i].Identity.Fingerprint, Stated: now})
 	}
 	p.noted(want...)

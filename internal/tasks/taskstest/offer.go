@@ -62,7 +62,8 @@ func testCanOffer(s *suite) {
 	}
 	regs := p.register(s.msg(4, "m", bob, eve), s.msg(5, "m", eve, ann), s.msg(6, "m", bob))
 	if regs[0].Task == nil || regs[1].Task != nil || regs[2].Task != nil {
-		s.t.Fatalf("of a message and two copies %+v, %+v and %+v can be offered, want the first one alone", regs[0].Task, regs[1].Task, regs[2].Task)
+		s.t.Fatalf("of a message and two copies %+v, %+v and %+v can be offered, want the first one alone",
+			regs[0].Task, regs[1].Task, regs[2].Task)
 	}
 	got := *regs[0].Task
 	got.Folder = "INBOX" // the caller knows it
@@ -87,7 +88,9 @@ func testOfferClaim(s *suite) {
 	s.must("sending", s.sends(c))
 	p.claimed(10)
 	got := s.stands(c.Task.ID, tasks.InProgress)
-	if got.Attempts != 1 || got.Attempts != c.Task.Attempts || got.Worker != "worker" || got.Form.Mode != "redirect" || !sameDeliveries(got.Deliveries, sendingAll(c)) {
+	if got.Attempts != 1 || got.Attempts != c.Task.Attempts ||
+		got.Worker != "worker" || got.Form.Mode != "redirect" ||
+		!sameDeliveries(got.Deliveries, sendingAll(c)) {
 		s.t.Errorf("the task is %+v, want its first attempt to be under way", got)
 	}
 	lost, err := s.Queue.Extend(s.ctx, 3*lease, []tasks.Receipt{c.Receipt})
@@ -113,7 +116,8 @@ func testOfferNothingLeft(s *suite) {
 	p := s.place()
 	p.offer(s.msg(1, "m"))
 	if c := p.claimed(10, 1)[0]; c.Alone || c.Task.Attempts != 1 || c.Task.LostLeases != 0 {
-		s.t.Errorf("claimed alone %t, attempt %d, %d lost leases; want false, 1, 0", c.Alone, c.Task.Attempts, c.Task.LostLeases)
+		s.t.Errorf("claimed alone %t, attempt %d, %d lost leases; want false, 1, 0",
+			c.Alone, c.Task.Attempts, c.Task.LostLeases)
 	}
 }
 
@@ -212,7 +216,8 @@ func testOfferNoOtherChange(s *suite) {
 	}
 	s.must("sending", s.sends(c))
 	s.must("release", s.Queue.Release(s.ctx, c, "stopped", 0, c.Task.Deliveries)) // it was made after all
-	if got := s.stands(c.Task.ID, tasks.Received); got.Attempts != 0 || !sameDeliveries(got.Deliveries, c.Task.Deliveries) {
+	got := s.stands(c.Task.ID, tasks.Received)
+	if got.Attempts != 0 || !sameDeliveries(got.Deliveries, c.Task.Deliveries) {
 		s.t.Errorf("released, the task is %+v, want it as it was registered", got)
 	}
 }

@@ -28,7 +28,8 @@ func (s *suite) unknownOutcome(ds ...tasks.Delivery) (place, int64) {
 	p.register(s.msg(1, "m", to...))
 	c := p.claimed(1, 1)[0]
 	ds = append(ds, tasks.Delivery{Recipient: eve, Status: tasks.Sending, Attempts: 1})
-	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Uncertain, Reason: "not known", Deliveries: ds}))
+	res := tasks.Result{Status: tasks.Uncertain, Reason: "not known", Deliveries: ds}
+	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, res))
 	return p, c.Task.ID
 }
 
@@ -52,11 +53,15 @@ func testRequeue(s *suite) {
 	before := s.get(id)
 	s.requeue(id)
 	got := s.stands(id, tasks.Received)
-	if got.Attempts != 0 || got.Reason != "" || !got.QueuedAt.After(before.QueuedAt.Add(24*time.Hour)) || !got.CreatedAt.Equal(before.CreatedAt) {
-		s.t.Errorf("attempts %d, reason %q, queued %v, created %v; want it queued now", got.Attempts, got.Reason, got.QueuedAt, got.CreatedAt)
+	if got.Attempts != 0 || got.Reason != "" ||
+		!got.QueuedAt.After(before.QueuedAt.Add(24*time.Hour)) ||
+		!got.CreatedAt.Equal(before.CreatedAt) {
+		s.t.Errorf("attempts %d, reason %q, queued %v, created %v; want it queued now",
+			got.Attempts, got.Reason, got.QueuedAt, got.CreatedAt)
 	}
 	if !got.InDoubt || got.Revision != "" {
-		s.t.Errorf("in doubt %t, revision %q; want that it may have arrived, and no revision", got.InDoubt, got.Revision)
+		s.t.Errorf("in doubt %t, revision %q; want that it may have arrived, and no revision",
+			got.InDoubt, got.Revision)
 	}
 	s.recipients(id, "ann delivered, bob pending, eve pending")
 	s.lastByAnn(id, "uncertain", "requeued")
@@ -141,7 +146,8 @@ func testSkipDead(s *suite) {
 		dead = other.added(s.msg(1, content+" again"))
 		s.finish(other.claimed(1, 1)[0], tasks.Dead)
 		s.skip(dead)
-		s.recipients(other.became([]tasks.Entry{s.msg(2, content+" again")}, "duplicate")[0].TaskID, "ann duplicate of %d", dead)
+		again := other.became([]tasks.Entry{s.msg(2, content+" again")}, "duplicate")[0].TaskID
+		s.recipients(again, "ann duplicate of %d", dead)
 	}
 }
 

@@ -94,7 +94,9 @@ func testOwnerStates(s *suite) {
 		}
 		id := p.became([]tasks.Entry{s.msg(9, "m")}, want[status])[0].TaskID
 		is := map[string]string{
-			"waits": fmt.Sprintf("ann waits for %d", owner), "new": "ann pending", "duplicate": fmt.Sprintf("ann duplicate of %d", owner),
+			"waits":     fmt.Sprintf("ann waits for %d", owner),
+			"new":       "ann pending",
+			"duplicate": fmt.Sprintf("ann duplicate of %d", owner),
 		}[want[status]]
 		s.recipients(id, "%s", is)
 	}
@@ -152,7 +154,10 @@ func testSettled(s *suite) {
 		{"no longer a recipient", func(p place, c tasks.Claim) { p.reserve(c, []string{bob}, "bob pending") }, given},
 		{"disabled", func(p place, _ tasks.Claim) { p.disable() }, given},
 		{"removed", func(p place, _ tasks.Claim) { p.remove() }, given},
-		{"skipped by an operator", func(_ place, c tasks.Claim) { s.finish(c, tasks.Error); s.skip(c.Task.ID) }, delivered},
+		{"skipped by an operator", func(_ place, c tasks.Claim) {
+			s.finish(c, tasks.Error)
+			s.skip(c.Task.ID)
+		}, delivered},
 		{"skipped by an operator, and purged", func(_ place, c tasks.Claim) {
 			s.finish(c, tasks.Error)
 			s.skip(c.Task.ID)

@@ -111,7 +111,10 @@ func testCrosswise(s *suite) {
 	regs := p.became([]tasks.Entry{s.msg(1, "m", ann), s.msg(2, "m", bob)}, "new", "new")
 	first, second := regs[0].TaskID, regs[1].TaskID
 	for i, c := range p.claimed(2, 1, 2) {
-		want := []string{fmt.Sprintf("ann pending, bob waits for %d", second), fmt.Sprintf("ann waits for %d, bob pending", first)}
+		want := []string{
+			fmt.Sprintf("ann pending, bob waits for %d", second),
+			fmt.Sprintf("ann waits for %d, bob pending", first),
+		}
 		ds := p.reserve(c, []string{ann, bob}, want[i])
 		c.Task = s.get(c.Task.ID)
 		s.must("release", s.Queue.Release(s.ctx, c, "stopped", 0, ds))

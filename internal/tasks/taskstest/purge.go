@@ -57,7 +57,10 @@ func testPurgeKnown(s *suite) {
 			s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, res))
 		}, "duplicate", "known"},
 		{"skipped", finish(tasks.Skipped), "new", "known"},
-		{"skipped by an operator", func(c tasks.Claim) { s.finish(c, tasks.Error); s.skip(c.Task.ID) }, "duplicate", "known"},
+		{"skipped by an operator", func(c tasks.Claim) {
+			s.finish(c, tasks.Error)
+			s.skip(c.Task.ID)
+		}, "duplicate", "known"},
 		{"vanished", s.vanish, "new", "new"},
 	} {
 		p := s.place()
@@ -141,7 +144,8 @@ func testExpire(s *suite) {
 		}
 		after := s.record(c.Task.ID)
 		if after.gone != (want == 1) || len(after.events) != len(before.events) {
-			s.t.Errorf("a task that was %s is gone: %t, events %+v; want only forwarded ones gone, and events kept", status, after.gone, after.events)
+			s.t.Errorf("a task that was %s is gone: %t, events %+v; want only forwarded ones gone, and events kept",
+				status, after.gone, after.events)
 		}
 		if s.record(other.Task.ID).gone {
 			s.t.Errorf("a task of inbox %d expired with those of inbox %d", elsewhere.inbox, p.inbox)

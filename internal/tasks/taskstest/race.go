@@ -204,7 +204,8 @@ func (s *suite) sentOnce(places []place, recipients int) {
 		s.Age(s.t, tasks.WaitRecheck+time.Second)
 	}
 	for _, p := range places {
-		if uids := p.list(tasks.Filter{Statuses: []tasks.Status{tasks.Received, tasks.InProgress, tasks.Error}}); len(uids) > 0 {
+		live := []tasks.Status{tasks.Received, tasks.InProgress, tasks.Error}
+		if uids := p.list(tasks.Filter{Statuses: live}); len(uids) > 0 {
 			s.t.Errorf("the UIDs %v still wait", uids)
 		}
 	}

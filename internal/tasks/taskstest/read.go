@@ -70,7 +70,8 @@ func testList(s *suite) {
 	if got := p.list(tasks.Filter{Inboxes: []int64{p.inbox + 1_000_000}}); got != nil {
 		s.t.Errorf("of another inbox there are the UIDs %v, want none", got)
 	}
-	err := s.Queue.List(s.ctx, tasks.Filter{Inboxes: []int64{p.inbox}, Statuses: []tasks.Status{tasks.Forwarded}}, func(t tasks.Task) error {
+	f := tasks.Filter{Inboxes: []int64{p.inbox}, Statuses: []tasks.Status{tasks.Forwarded}}
+	err := s.Queue.List(s.ctx, f, func(t tasks.Task) error {
 		if t.Folder != "INBOX" || t.Inbox == "" || !sameDeliveries(t.Deliveries, ds) {
 			s.t.Errorf("listed %+v; want the inbox, the folder and the deliveries with it", t)
 		}
@@ -152,14 +153,23 @@ func testListTexts(s *suite) {
 	p := s.place()
 	about := func(uid uint32, sender, subject string, to ...string) tasks.Entry {
 		e := s.msg(uid, subject, to...)
-		e.Identity.Sender, e.Identity.Subject, e.Identity.MessageID = sender, subject, fmt.Sprintf("<%d@Court.example>", uid)
+		id := &e.Identity
+		id.Sender, id.Subject, id.MessageID = sender, subject, fmt.Sprintf("<%d@Court.example>", uid)
 		return e
 	}
-	p.register(about(1, "Clerk <clerk@court.example>", "Ladung ÜBER 100%", ann, bob), about(2, "clerk@other.example", "hearing_1", bob))
+	p.register(about(1, "Clerk <clerk@court.example>", "Ladung ÜBER 100%", ann, bob),
+		about(2, "clerk@other.example", "hearing_1", bob))
 	p.fill(600) // more than a portion
-	p.register(about(5001, "Clerk <CLERK@court.example>", "Hearing", ann), about(5003, "Gericht", "通知:开庭 14/4 ", ann),
-		about(5004, "Gericht", "\u212aILO", ann), about(5005, "Gericht", "STRASSE", ann), about(5006, "Gericht", "STRAẞE", ann), about(5007, "Gericht", "İ 5007", ann),
-		about(5008, "Gericht  Nord", "Odd  blanks\u00a0and\ta\r\n fold", ann), about(5009, "Gericht", "Bu\u0308ro ２０２６ Rech\u00adnung ΟΔΟΣ", ann))
+	p.register(
+		about(5001, "Clerk <CLERK@court.example>", "Hearing", ann),
+		about(5003, "Gericht", "通知:开庭 14/4 ", ann),
+		about(5004, "Gericht", "\u212aILO", ann),
+		about(5005, "Gericht", "STRASSE", ann),
+		about(5006, "Gericht", "STRAẞE", ann),
+		about(5007, "Gericht", "İ 5007", ann),
+		about(5008, "Gericht  Nord", "Odd  blanks\u00a0and\ta\r\n fold", ann),
+		about(5009, "Gericht", "Bu\u0308ro ２０２６ Rech\u00adnung ΟΔΟΣ", ann))
+	received := []tasks.Status{tasks.Received}
 	for _, c := range []struct {
 		name   string
 		filter tasks.Filter
@@ -170,7 +180,7 @@ func testListTexts(s *suite) {
 		{"recipient", tasks.Filter{Recipient: bob[:4], Sender: "clerk"}, []uint32{1, 2}},
 		{"subject", tasks.Filter{Subject: "über 100%"}, []uint32{1}},
 		{"a wildcard is none", tasks.Filter{Subject: "hearing%"}, nil},
-		{"subject and state", tasks.Filter{Subject: "hearing", Statuses: []tasks.Status{tasks.Received}}, []uint32{2, 5001}},
+		{"subject and state", tasks.Filter{Subject: "hearing", Statuses: received}, []uint32{2, 5001}},
 		{"Message-ID", tasks.Filter{MessageID: "2@court.example>"}, []uint32{2}},
 		{"none", tasks.Filter{Sender: "nobody"}, nil},
 		{"without letters", tasks.Filter{Subject: "100%"}, []uint32{1}},
@@ -220,7 +230,9 @@ func testStats(s *suite) {
 	s.finish(claims[0], tasks.Forwarded)
 	s.finish(claims[1], tasks.Error)
 	got := p.stats()
-	want := map[tasks.Status]int{tasks.Skipped: 1, tasks.Forwarded: 1, tasks.Error: 1, tasks.InProgress: 1, tasks.Received: 2}
+	want := map[tasks.Status]int{
+		tasks.Skipped: 1, tasks.Forwarded: 1, tasks.Error: 1, tasks.InProgress: 1, tasks.Received: 2,
+	}
 	if !maps.Equal(got.ByStatus, want) || got.Due != 2 {
 		s.t.Errorf("counts %v, due %d; want %v, 2", got.ByStatus, got.Due, want)
 	}
@@ -256,7 +268,8 @@ func testManyInboxes(s *suite) {
 	}
 	if got[a.inbox].Due != 3 || got[b.inbox].Due != 2 || got[b.inbox].Ended != 1 ||
 		got[b.inbox].Oldest == nil || !got[b.inbox].Oldest.Before(s.get(later).QueuedAt) {
-		s.t.Errorf("stats are %+v and %+v, want 3 due in the first, and in the second 2 due and 1 ended", got[a.inbox], got[b.inbox])
+		s.t.Errorf("stats are %+v and %+v, want 3 due in the first, and in the second 2 due and 1 ended",
+			got[a.inbox], got[b.inbox])
 	}
 	due, err := s.Queue.DueOf(s.ctx, ids)
 	s.must("due", err)
@@ -330,7 +343,8 @@ func (s *suite) day(p place, ended, retried, conflicts int) {
 	s.t.Helper()
 	before := time.Now()
 	got := p.stats()
-	if got.Ended != ended || got.Retried != retried || got.Conflicts != conflicts || got.Now.Before(before.Add(-time.Minute)) {
+	if got.Ended != ended || got.Retried != retried || got.Conflicts != conflicts ||
+		got.Now.Before(before.Add(-time.Minute)) {
 		s.t.Errorf("ended %d, retried %d, conflicts %d at %v; want %d, %d, %d of the last day",
 			got.Ended, got.Retried, got.Conflicts, got.Now, ended, retried, conflicts)
 	}

@@ -50,15 +50,19 @@ func testStale(s *suite) {
 		s.byAnn(do(s.ctx, "ann", c.Task.ID))
 	}
 	for name, lose := range map[string]func(p place, c tasks.Claim){
-		"claimed by another":                func(p place, _ tasks.Claim) { lost(p) },
-		"forwarded by another":              func(p place, _ tasks.Claim) { s.finish(lost(p), tasks.Forwarded) },
-		"given up by another":               func(p place, _ tasks.Claim) { s.finish(lost(p), tasks.Dead) },
-		"put off by another":                func(p place, _ tasks.Claim) { s.finish(lost(p), tasks.Error) },
-		"released by another":               func(p place, _ tasks.Claim) { s.must("release", s.Queue.Release(s.ctx, lost(p), "", 0, nil)) },
+		"claimed by another":   func(p place, _ tasks.Claim) { lost(p) },
+		"forwarded by another": func(p place, _ tasks.Claim) { s.finish(lost(p), tasks.Forwarded) },
+		"given up by another":  func(p place, _ tasks.Claim) { s.finish(lost(p), tasks.Dead) },
+		"put off by another":   func(p place, _ tasks.Claim) { s.finish(lost(p), tasks.Error) },
+		"released by another": func(p place, _ tasks.Claim) {
+			s.must("release", s.Queue.Release(s.ctx, lost(p), "", 0, nil))
+		},
 		"finished, requeued by an operator": func(_ place, c tasks.Claim) { operator(c, tasks.Dead, s.Queue.Requeue) },
 		"finished, skipped by an operator":  func(_ place, c tasks.Claim) { operator(c, tasks.Error, s.Queue.Skip) },
-		"finished, resolved by an operator": func(_ place, c tasks.Claim) { operator(c, tasks.Uncertain, s.Queue.Resolve) },
-		"finished, purged by an operator":   func(_ place, c tasks.Claim) { operator(c, tasks.Dead, s.Queue.Purge) },
+		"finished, resolved by an operator": func(_ place, c tasks.Claim) {
+			operator(c, tasks.Uncertain, s.Queue.Resolve)
+		},
+		"finished, purged by an operator": func(_ place, c tasks.Claim) { operator(c, tasks.Dead, s.Queue.Purge) },
 		"dead, for it crashes its workers": func(p place, _ tasks.Claim) {
 			s.Age(s.t, lease+time.Second)
 			want := p.want(1)
@@ -89,7 +93,8 @@ func testExpired(s *suite) {
 		s.Age(s.t, 10*lease)
 		s.happened(d, tasks.InProgress, c.Task.ID, d.do(p, c))
 		if got := s.get(c.Task.ID); got.LostLeases != 0 || slices.Contains(s.events(c.Task.ID), "conflict") {
-			s.t.Errorf("%s after its lease ran out: lost leases %d, events %q; want none lost", d.name, got.LostLeases, s.events(c.Task.ID))
+			s.t.Errorf("%s after its lease ran out: lost leases %d, events %q; want none lost",
+				d.name, got.LostLeases, s.events(c.Task.ID))
 		}
 	}
 }
@@ -135,7 +140,8 @@ func testUnknownTask(s *suite) {
 	// Not a high id: its line of the trail would date tasks that come later.
 	r := tasks.Receipt{TaskID: -1, Token: "x"}
 	s.wantErr("finish", s.Queue.Finish(s.ctx, r, tasks.Result{Status: tasks.Forwarded}), tasks.ErrLeaseLost)
-	s.wantErr("sending", s.Queue.Sending(s.ctx, tasks.Claim{Receipt: r}, tasks.Form{Mode: "redirect"}, nil), tasks.ErrLeaseLost)
+	sending := s.Queue.Sending(s.ctx, tasks.Claim{Receipt: r}, tasks.Form{Mode: "redirect"}, nil)
+	s.wantErr("sending", sending, tasks.ErrLeaseLost)
 	_, err := s.Queue.Get(s.ctx, r.TaskID)
 	s.wantErr("get", err, tasks.ErrNotFound)
 }
@@ -237,10 +243,12 @@ func testDeliveries(s *suite) {
 	s.must("sending", s.Queue.Sending(s.ctx, c, tasks.Form{Mode: "redirect"}, all))
 	one := &all[300]
 	one.Status, one.Code, one.Reply, one.Attempts = tasks.Delivered, 250, "2.0.0 Ok", 1
-	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: tasks.Error, Deliveries: []tasks.Delivery{*one}}))
+	res := tasks.Result{Status: tasks.Error, Deliveries: []tasks.Delivery{*one}}
+	s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, res))
 	got := s.get(c.Task.ID).Deliveries
 	if len(got) != len(to) || !sameDeliveries(got, all) || got[300].DeliveredAt == nil {
-		s.t.Errorf("%d deliveries, one of them %+v; want %d, all but that one as they were, and that one %+v", len(got), got[300], len(to), one)
+		s.t.Errorf("%d deliveries, one of them %+v; want %d, all but that one as they were, and that one %+v",
+			len(got), got[300], len(to), one)
 	}
 }
 
@@ -266,7 +274,8 @@ func testFinishEvents(s *suite) {
 		events, err := s.Queue.Events(s.ctx, c.Task.ID)
 		s.must("events", err)
 		for _, e := range events {
-			if e.TaskID != c.Task.ID || e.Worker != "worker" || e.Detail != "the reason" || p.now().Sub(e.At).Abs() > time.Minute {
+			if e.TaskID != c.Task.ID || e.Worker != "worker" ||
+				e.Detail != "the reason" || p.now().Sub(e.At).Abs() > time.Minute {
 				s.t.Errorf("event %+v; want its task, worker, reason and time", e)
 			}
 		}

@@ -47,8 +47,10 @@ func testRegisterFields(s *suite) {
 	e.Decision.Priority, e.Decision.Route = tasks.High, "desk+court"
 	id := p.added(e)
 	got := s.stands(id, tasks.Received)
-	if got.VisibleAt == nil || got.QueuedAt.IsZero() || !got.CreatedAt.Equal(got.QueuedAt) || !got.VisibleAt.Equal(got.CreatedAt) {
-		s.t.Errorf("times of a new task: visible %v, queued %v, created %v; want one moment", got.VisibleAt, got.QueuedAt, got.CreatedAt)
+	if got.VisibleAt == nil || got.QueuedAt.IsZero() ||
+		!got.CreatedAt.Equal(got.QueuedAt) || !got.VisibleAt.Equal(got.CreatedAt) {
+		s.t.Errorf("times of a new task: visible %v, queued %v, created %v; want one moment",
+			got.VisibleAt, got.QueuedAt, got.CreatedAt)
 	}
 	if !got.Identity.Date.Equal(e.Identity.Date) {
 		s.t.Errorf("date %v, want %v to the microsecond", got.Identity.Date, e.Identity.Date)
@@ -60,9 +62,12 @@ func testRegisterFields(s *suite) {
 	got.Identity.Date, e.Identity.Date, got.Inbox, got.Folder = time.Time{}, time.Time{}, "", ""
 	want := tasks.Task{
 		ID: id, InboxID: p.inbox, FolderID: p.folder, Epoch: p.epoch, UID: e.UID, Identity: e.Identity, Read: true,
-		Revision: revision, Route: "desk+court", Form: tasks.Form{Mode: "notice"}, Priority: tasks.High, Status: tasks.Received,
+		Revision: revision, Route: "desk+court", Form: tasks.Form{Mode: "notice"},
+		Priority: tasks.High, Status: tasks.Received,
 		Deliveries: []tasks.Delivery{
-			{Recipient: "Ann@example.com", Status: tasks.Pending}, {Recipient: ann, Status: tasks.Pending}, {Recipient: bob, Status: tasks.Pending},
+			{Recipient: "Ann@example.com", Status: tasks.Pending},
+			{Recipient: ann, Status: tasks.Pending},
+			{Recipient: bob, Status: tasks.Pending},
 		},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -73,19 +78,44 @@ func testRegisterFields(s *suite) {
 // testRegisterDecisions: a decision says where the task begins, and its notes are in the trail.
 func testRegisterDecisions(s *suite) {
 	note := []tasks.Note{{Event: "left_out", Detail: eve}}
+	left := []string{"left_out"}
 	for _, c := range []struct {
 		name     string
 		decision *tasks.Decision
 		status   tasks.Status
 		events   []string
 	}{
-		{"recipients", &tasks.Decision{Revision: revision, Route: "desk", Recipients: []string{ann}, Notes: note}, tasks.Received, []string{"left_out"}},
-		{"recipients, and another one", &tasks.Decision{Revision: revision, Route: "desk", Recipients: []string{ann}, Keep: tasks.KeepOwnCopy}, tasks.Received, nil},
+		{
+			"recipients",
+			&tasks.Decision{Revision: revision, Route: "desk", Recipients: []string{ann}, Notes: note},
+			tasks.Received, left,
+		},
+		{
+			"recipients, and another one",
+			&tasks.Decision{Revision: revision, Route: "desk", Recipients: []string{ann}, Keep: tasks.KeepOwnCopy},
+			tasks.Received, nil,
+		},
 		{"not decided", nil, tasks.Received, nil},
-		{"no recipient", &tasks.Decision{Revision: revision, Route: "desk", Reason: "no one", Notes: note}, tasks.SkippedNoMatch, []string{"left_out"}},
-		{"undecided", &tasks.Decision{Revision: revision, Keep: tasks.KeepUndecided, Reason: "no route matches; one may"}, tasks.SkippedNoMatch, nil},
-		{"skipped", &tasks.Decision{Revision: revision, Skip: tasks.SkipByRoute, Reason: "by_route: list"}, tasks.Skipped, nil},
-		{"skipped, with recipients", &tasks.Decision{Revision: revision, Skip: tasks.SkipLoop, Reason: "loop", Recipients: []string{ann}}, tasks.Skipped, nil},
+		{
+			"no recipient",
+			&tasks.Decision{Revision: revision, Route: "desk", Reason: "no one", Notes: note},
+			tasks.SkippedNoMatch, left,
+		},
+		{
+			"undecided",
+			&tasks.Decision{Revision: revision, Keep: tasks.KeepUndecided, Reason: "no route matches; one may"},
+			tasks.SkippedNoMatch, nil,
+		},
+		{
+			"skipped",
+			&tasks.Decision{Revision: revision, Skip: tasks.SkipByRoute, Reason: "by_route: list"},
+			tasks.Skipped, nil,
+		},
+		{
+			"skipped, with recipients",
+			&tasks.Decision{Revision: revision, Skip: tasks.SkipLoop, Reason: "loop", Recipients: []string{ann}},
+			tasks.Skipped, nil,
+		},
 	} {
 		p := s.place()
 		e := s.undecided(1, c.name)
@@ -99,10 +129,12 @@ func testRegisterDecisions(s *suite) {
 		if r.Fate != tasks.New || r.Status != c.status || r.Skip != want.Skip {
 			s.t.Errorf("%s: %+v; want it new, %s, for the reason %q", c.name, r, c.status, want.Skip)
 		}
-		if got.Revision != want.Revision || got.Route != want.Route || got.Skip != want.Skip || got.Reason != want.Reason || got.Keep != want.Keep {
+		if got.Revision != want.Revision || got.Route != want.Route ||
+			got.Skip != want.Skip || got.Reason != want.Reason || got.Keep != want.Keep {
 			s.t.Errorf("%s: the task is %+v; want it as it was decided, %+v", c.name, got, want)
 		}
-		if to := len(want.Recipients); c.status == tasks.Received && len(got.Deliveries) != to || c.status != tasks.Received && len(got.Deliveries) != 0 {
+		if to := len(want.Recipients); c.status == tasks.Received && len(got.Deliveries) != to ||
+			c.status != tasks.Received && len(got.Deliveries) != 0 {
 			s.t.Errorf("%s: deliveries %+v; want %d, and none of what no one gets", c.name, got.Deliveries, to)
 		}
 		s.has(r.TaskID, c.events...)
@@ -115,7 +147,9 @@ func testRegisterDecisions(s *suite) {
 
 func testCursor(s *suite) {
 	p := s.place()
-	for _, step := range []struct{ cursor, want uint32 }{{0, 0}, {9, 9}, {4, 9}, {9, 9}, {4_294_967_295, 4_294_967_295}} {
+	for _, step := range []struct{ cursor, want uint32 }{
+		{0, 0}, {9, 9}, {4, 9}, {9, 9}, {4_294_967_295, 4_294_967_295},
+	} {
 		page := p.page()
 		page.Cursor = step.cursor
 		_, err := s.Queue.Register(s.ctx, page)
@@ -180,13 +214,14 @@ func testDryRun(s *suite) {
 // from being registered, and none its task from being changed.
 func testHostileText(s *suite) {
 	long := strings.Repeat("日", 100_000)
+	last := func(offset int) time.Time { return time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", offset)) }
 	for name, change := range map[string]func(*tasks.Identity){
 		"long":          func(i *tasks.Identity) { i.Subject, i.MessageID, i.Sender = long, long, long },
 		"broken UTF-8":  func(i *tasks.Identity) { i.Subject, i.MessageID = "a\xff\xfeb", "<\x80\x81@x>" },
 		"NUL":           func(i *tasks.Identity) { i.Subject = "a\x00b" },
 		"quotes":        func(i *tasks.Identity) { i.Subject = `'; DROP TABLE x; -- \' " ? @name` },
-		"year 9999":     func(i *tasks.Identity) { i.Date = time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", 3600)) },
-		"year 10000":    func(i *tasks.Identity) { i.Date = time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600)) },
+		"year 9999":     func(i *tasks.Identity) { i.Date = last(3600) },
+		"year 10000":    func(i *tasks.Identity) { i.Date = last(-3600) },
 		"year 1":        func(i *tasks.Identity) { i.Date = time.Date(1, 1, 1, 0, 0, 1, 0, time.UTC) },
 		"a year before": func(i *tasks.Identity) { i.Date = time.Date(-4, 1, 1, 0, 0, 1, 0, time.UTC) },
 	} {

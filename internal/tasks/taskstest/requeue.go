@@ -64,7 +64,8 @@ func testRequeueBouncedUndecided(s *suite) {
 	s.arrive(id, ann, bounce, true)
 	s.requeue(id)
 	if got := s.get(id); got.Begun() || got.Revision != "" {
-		s.t.Errorf("requeued, it is of the revision %q, begun %t; want it to be decided again", got.Revision, got.Begun())
+		s.t.Errorf("requeued, it is of the revision %q, begun %t; want it to be decided again",
+			got.Revision, got.Begun())
 	}
 	copied := p.became([]tasks.Entry{s.msg(2, "m", ann)}, "waits")[0].TaskID
 	c := p.claimed(1, 1)[0]

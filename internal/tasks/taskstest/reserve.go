@@ -33,8 +33,9 @@ func testReserveIdentity(s *suite) {
 	id.Date = time.Date(2026, 3, 1, 12, 30, 0, 123456000, time.FixedZone("", 3600))
 	d := decision(bob)
 	d.Priority, d.Route = tasks.High, "court"
+	res := tasks.Reservation{Identity: &id, Decision: d, Revision: "r2", Dedupe: p.dedupe}
 	for range 2 { // doing it twice changes nothing
-		ds, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{Identity: &id, Decision: d, Revision: "r2", Dedupe: p.dedupe})
+		ds, err := s.Queue.Reserve(s.ctx, c.Receipt, res)
 		if err != nil || standing(ds) != "bob pending" {
 			s.t.Fatalf("reserve: %s, %v; want bob pending", standing(ds), err)
 		}
@@ -65,7 +66,8 @@ func testReserveHostile(s *suite) {
 		id.Date = time.Date(year, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600))
 		id.Subject, id.MessageID = "a\xff\x00b", "<\x80@x>"
 		c := p.claimed(1, 1)[0]
-		_, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{Identity: &id, Decision: decision(), Revision: revision, Dedupe: p.dedupe})
+		res := tasks.Reservation{Identity: &id, Decision: decision(), Revision: revision, Dedupe: p.dedupe}
+		_, err := s.Queue.Reserve(s.ctx, c.Receipt, res)
 		if err != nil {
 			s.t.Errorf("reserve with a date in the year %d: %v", year, err)
 		}
@@ -94,9 +96,11 @@ func testReserveDecision(s *suite) {
 	s.must("reserve", err)
 	got := s.get(c.Task.ID)
 	if got.Revision != "r3" || got.Route != "court" || got.Priority != tasks.High {
-		s.t.Errorf("revision %q, route %q, priority %d; want those of the decision", got.Revision, got.Route, got.Priority)
+		s.t.Errorf("revision %q, route %q, priority %d; want those of the decision",
+			got.Revision, got.Route, got.Priority)
 	}
-	if want := append(ds, tasks.Delivery{Recipient: eve, Status: tasks.Pending}); !sameDeliveries(got.Deliveries, want) {
+	want := append(ds, tasks.Delivery{Recipient: eve, Status: tasks.Pending})
+	if !sameDeliveries(got.Deliveries, want) {
 		s.t.Errorf("deliveries %+v, want %+v", got.Deliveries, want)
 	}
 }
@@ -126,7 +130,8 @@ func testReserveKeeps(s *suite) {
 		_, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{Decision: d, Revision: "r2", Dedupe: p.dedupe})
 		s.must("reserve", err)
 		if got := s.get(c.Task.ID); got.Revision != "r2" || got.Route != "desk" {
-			s.t.Errorf("%s: revision %q, route %q; want r2, and the route that it went by", has, got.Revision, got.Route)
+			s.t.Errorf("%s: revision %q, route %q; want r2, and the route that it went by",
+				has, got.Revision, got.Route)
 		}
 		s.recipients(c.Task.ID, "ann %s, bob pending", has)
 		s.has(c.Task.ID)
@@ -143,12 +148,15 @@ func testReserveNotes(s *suite) {
 	for range 2 {
 		d := decision()
 		d.Notes = []tasks.Note{{Event: "left_out", Detail: bob}, {Event: "left_out", Detail: eve}}
-		_, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{Decision: d, Revision: revision, Dedupe: p.dedupe})
+		res := tasks.Reservation{Decision: d, Revision: revision, Dedupe: p.dedupe}
+		_, err := s.Queue.Reserve(s.ctx, c.Receipt, res)
 		s.must("reserve", err)
 	}
 	events, err := s.Queue.Events(s.ctx, c.Task.ID)
 	s.must("events", err)
-	if len(events) != 2 || events[0].Detail != eve || events[0].Worker != "" || events[1].Detail != bob || events[1].Worker != "worker" {
+	if len(events) != 2 ||
+		events[0].Detail != eve || events[0].Worker != "" ||
+		events[1].Detail != bob || events[1].Worker != "worker" {
 		s.t.Errorf("the trail is %+v; want eve by no worker, then bob by the worker", events)
 	}
 }
@@ -159,7 +167,8 @@ func testReserveNobody(s *suite) {
 	p.register(s.msg(1, "m"), s.msg(2, "m"))
 	c := p.claimed(10, 1)[0]
 	ds, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{
-		Decision: &tasks.Decision{Revision: revision, Recipients: []string{ann}, Skip: tasks.SkipByRoute}, Revision: revision, Dedupe: p.dedupe,
+		Decision: &tasks.Decision{Revision: revision, Recipients: []string{ann}, Skip: tasks.SkipByRoute},
+		Revision: revision, Dedupe: p.dedupe,
 	})
 	if err != nil || len(ds) != 0 || len(s.get(c.Task.ID).Deliveries) != 0 {
 		s.t.Errorf("reserved for %v, %v; want no recipient", ds, err)
@@ -221,12 +230,14 @@ func testReserveHeader(s *suite) {
 	for _, c := range p.claimed(2, 1, 2) {
 		id := s.identity("m")
 		id.Fingerprint = c.Task.Identity.Fingerprint
-		ds, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{Identity: &id, Decision: decision(ann), Revision: revision, Dedupe: p.dedupe})
+		res := tasks.Reservation{Identity: &id, Decision: decision(ann), Revision: revision, Dedupe: p.dedupe}
+		ds, err := s.Queue.Reserve(s.ctx, c.Receipt, res)
 		if err != nil || standing(ds) != "ann pending" {
 			s.t.Fatalf("reserve: %s, %v; want ann pending", standing(ds), err)
 		}
 		if got := s.get(c.Task.ID); got.Read || got.Identity != id {
-			s.t.Errorf("the task has %+v, content known %t; want %+v, and its content not known", got.Identity, got.Read, id)
+			s.t.Errorf("the task has %+v, content known %t; want %+v, and its content not known",
+				got.Identity, got.Read, id)
 		}
 	}
 }
@@ -245,7 +256,8 @@ func testReserveKeep(s *suite) {
 			c := p.claimed(1, 1)[0]
 			d := decision(ann, bob)
 			d.Keep = keep
-			_, err := s.Queue.Reserve(s.ctx, c.Receipt, tasks.Reservation{Decision: d, Revision: revision, Dedupe: p.dedupe})
+			res := tasks.Reservation{Decision: d, Revision: revision, Dedupe: p.dedupe}
+			_, err := s.Queue.Reserve(s.ctx, c.Receipt, res)
 			s.must("reserve", err)
 			s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, tasks.Result{Status: end, Deliveries: ds}))
 			return c.Task.ID
@@ -258,7 +270,8 @@ func testReserveKeep(s *suite) {
 		ds[0].Status, ds[1].Status = tasks.Delivered, tasks.Delivered
 		attempt("", tasks.Forwarded)
 		if got := s.stands(id, tasks.Forwarded); (got.Keep != "") != begun {
-			s.t.Errorf("after a decision without one, the keep reason is %q; some had the message before: %t", got.Keep, begun)
+			s.t.Errorf("after a decision without one, the keep reason is %q; some had the message before: %t",
+				got.Keep, begun)
 		}
 	}
 }

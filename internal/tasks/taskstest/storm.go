@@ -205,7 +205,8 @@ func (w *storm) check() {
 		for _, d := range t.Deliveries {
 			w.came[delivery{t.Identity.Fingerprint, d.Recipient}] = true
 			if d.Status == tasks.Duplicated && !w.by[sender{d.DuplicateOf, d.Recipient}] {
-				w.t.Errorf("the delivery of task %d to %s is a duplicate of task %d, which did not deliver it", t.ID, d.Recipient, d.DuplicateOf)
+				w.t.Errorf("the delivery of task %d to %s is a duplicate of task %d, which did not deliver it",
+					t.ID, d.Recipient, d.DuplicateOf)
 			}
 		}
 	})
@@ -213,7 +214,8 @@ func (w *storm) check() {
 
 func (w *storm) each(f func(tasks.Task)) {
 	for i := 0; i < len(w.places); i += 2 {
-		w.failed("list", w.Queue.List(w.ctx, tasks.Filter{Inboxes: []int64{w.places[i].inbox}}, func(t tasks.Task) error {
+		one := tasks.Filter{Inboxes: []int64{w.places[i].inbox}}
+		w.failed("list", w.Queue.List(w.ctx, one, func(t tasks.Task) error {
 			f(t)
 			return nil
 		}))

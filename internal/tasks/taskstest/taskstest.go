@@ -48,8 +48,9 @@ type Fixture struct {
 // Run runs the suite on one fixture, which open gives with an empty registry.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	t.Helper()
-	run(t, open(t), transitionTests, registerTests, notedTests, epochTests, claimTests, offerTests, receiptTests, ownTests, ownEachTests, reserveTests,
-		operatorTests, arrivalTests, disableTests, removeTests, purgeTests, dispositionTests, readTests, findTests, raceTests)
+	run(t, open(t), transitionTests, registerTests, notedTests, epochTests, claimTests, offerTests, receiptTests,
+		ownTests, ownEachTests, reserveTests, operatorTests, arrivalTests, disableTests, removeTests, purgeTests,
+		dispositionTests, readTests, findTests, raceTests)
 }
 
 // RunRaces runs the part of the suite in which two processes own the same recipients and claim the
@@ -258,13 +259,16 @@ func (s *suite) stands(id int64, want tasks.Status) tasks.Task {
 		s.t.Fatalf("the task is %s (%s), want %s", task.Status, task.Reason, want)
 	}
 	if live := task.VisibleAt != nil; live == task.Status.Ended() {
-		s.t.Fatalf("a task that is %s: visible_at set %t; it belongs to live tasks, and to them alone", task.Status, live)
+		s.t.Fatalf("a task that is %s: visible_at set %t; it belongs to live tasks, and to them alone",
+			task.Status, live)
 	}
 	if ended := task.FinishedAt != nil; ended != task.Status.Ended() {
-		s.t.Fatalf("a task that is %s: finished_at set %t; it belongs to ended tasks, and to them alone", task.Status, ended)
+		s.t.Fatalf("a task that is %s: finished_at set %t; it belongs to ended tasks, and to them alone",
+			task.Status, ended)
 	}
 	if skipped := task.Skip != ""; skipped != (task.Status == tasks.Skipped) {
-		s.t.Fatalf("a task that is %s has the skip reason %q; it belongs to skipped tasks, and to them alone", task.Status, task.Skip)
+		s.t.Fatalf("a task that is %s has the skip reason %q; it belongs to skipped tasks, and to them alone",
+			task.Status, task.Skip)
 	}
 	return task
 }

@@ -40,7 +40,8 @@ func deeds() []deed {
 			requeue.from = append(requeue.from, from)
 		}
 	}
-	bounced := byOperator("requeue of what bounced", tasks.FromByOperator(tasks.Received), tasks.Received, tasks.Queue.Requeue)
+	all := tasks.FromByOperator(tasks.Received)
+	bounced := byOperator("requeue of what bounced", all, tasks.Received, tasks.Queue.Requeue)
 	bounced.before = func(p place, c tasks.Claim) {
 		if len(c.Task.Deliveries) > 0 {
 			_, err := p.Queue.Arrived(p.ctx, "reports", c.Task.ID, c.Task.Deliveries[0].Recipient, bounce)
@@ -209,11 +210,13 @@ func (s *suite) refused(d deed, before record, c tasks.Claim, err, want error) b
 		}
 		if last.Event != "conflict" || last.Worker != c.Receipt.Worker || last.Detail == "" {
 			ok = false
-			s.t.Errorf("%s by a stale receipt: the trail ends with %+v; want a conflict, by the worker %q that was late",
+			s.t.Errorf("%s by a stale receipt: the trail ends with %+v; want a conflict, "+
+				"by the worker %q that was late",
 				d.name, last, c.Receipt.Worker)
 		}
 	}
-	if !reflect.DeepEqual(after.task, before.task) || !slices.Equal(after.events, before.events) || after.gone != before.gone {
+	if !reflect.DeepEqual(after.task, before.task) || !slices.Equal(after.events, before.events) ||
+		after.gone != before.gone {
 		ok = false
 		s.t.Errorf("%s of a task that is %q was refused, and changed it from\n%+v to\n%+v",
 			d.name, before.task.Status, before, after)
