@@ -32,14 +32,19 @@ type arrivalRow struct {
 
 func (r *arrivalRow) into() []any {
 	a := &r.Arrival
-	return []any{&r.TaskID, &r.Recipient, &r.InboxID, &a.Status, &a.Code, &a.Enhanced, &a.Reply, &a.Remote, &a.Target, &a.At, &r.ReportedAt}
+	return []any{
+		&r.TaskID, &r.Recipient, &r.InboxID,
+		&a.Status, &a.Code, &a.Enhanced, &a.Reply, &a.Remote, &a.Target, &a.At, &r.ReportedAt,
+	}
 }
 
 // errNoChange ends a transaction that would change nothing.
 var errNoChange = errors.New("nothing changes")
 
 // Arrived implements tasks.Queue.
-func (q *Queue) Arrived(ctx context.Context, who string, taskID int64, recipient string, a tasks.Arrival) (bool, error) {
+func (q *Queue) Arrived(
+	ctx context.Context, who string, taskID int64, recipient string, a tasks.Arrival,
+) (bool, error) {
 	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		found, err := update(tx, sqlTouch, touched(now, taskID)...)
 		if err == nil && !found {
@@ -71,7 +76,8 @@ func (q *Queue) arrived(tx *gorm.DB, now time.Time, who string, taskID int64, re
 	if err := db.Upsert(tx, tableArrivals, arrivalKeys, arrivalColumns, [][]any{row.into()}); err != nil {
 		return err
 	}
-	if err := event(tx, now, taskID, who, string(a.Status), a.Line(recipient)); err != nil || a.Status != tasks.Bounced {
+	err = event(tx, now, taskID, who, string(a.Status), a.Line(recipient))
+	if err != nil || a.Status != tasks.Bounced {
 		return err
 	}
 	return q.note(tx, now, []outbox.Occurrence{{Kind: outbox.Bounced, TaskID: taskID}})

@@ -37,7 +37,8 @@ func (b *batch) add(entry int, e tasks.Entry, in inboxRow) {
 	}}
 	if d := e.Decision; d != nil && in.IsActive {
 		t.decision = d
-		t.Revision, t.Route, t.Priority, t.Keep, t.Deliveries = d.Revision, d.Route, d.Priority, d.Keep, tasks.Decided(d)
+		t.Revision, t.Route, t.Priority, t.Keep = d.Revision, d.Route, d.Priority, d.Keep
+		t.Deliveries = tasks.Decided(d)
 	}
 	b.tasks = append(b.tasks, t)
 }
@@ -210,7 +211,8 @@ func (b *batch) enter(tx *gorm.DB, regs []tasks.Registration) error {
 		if !p.Read {
 			continue
 		}
-		if err := db.Run(tx, sqlReadSeen, p.Entry.Identity.Fingerprint[:], p.Entry.Outline[:], regs[i].TaskID); err != nil {
+		content, outline := p.Entry.Identity.Fingerprint, p.Entry.Outline
+		if err := db.Run(tx, sqlReadSeen, content[:], outline[:], regs[i].TaskID); err != nil {
 			return err
 		}
 	}

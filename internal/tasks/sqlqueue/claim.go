@@ -106,11 +106,14 @@ func committed(tx *gorm.DB, claims []tasks.Claim) (bool, error) {
 // receive claims what is due, and ends tasks that lost too many leases. It checks last whether the
 // inbox is active: Disable changes the tasks that are claimed here, so it waits for them or comes
 // first.
-func (q *Queue) receive(tx *gorm.DB, now time.Time, want tasks.Want) (claims []tasks.Claim, poisoned []tasks.Task, _ error) {
+func (q *Queue) receive(
+	tx *gorm.DB, now time.Time, want tasks.Want,
+) (claims []tasks.Claim, poisoned []tasks.Task, _ error) {
 	var taken []taskRow
 	for _, priority := range []tasks.Priority{tasks.High, tasks.Normal} {
 		for len(taken) == 0 || len(taken) < want.Max && taken[0].LostLeases == 0 {
-			due, err := db.Query(tx, (*taskRow).into, q.db.LockSkipLocked(sqlDue), want.InboxID, priority, now.UnixMicro(), inHand(want), want.Max-len(taken))
+			due, err := db.Query(tx, (*taskRow).into, q.db.LockSkipLocked(sqlDue),
+				want.InboxID, priority, now.UnixMicro(), inHand(want), want.Max-len(taken))
 			if err != nil {
 				return nil, nil, err
 			}
@@ -163,7 +166,9 @@ func inHand(want tasks.Want) []int64 { return append([]int64{0}, want.InHand...)
 
 // take picks due rows that never lost a lease, or a single one that did. It ends those that lost
 // too many.
-func (q *Queue) take(tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow) (_ []taskRow, poisoned []tasks.Task, _ error) {
+func (q *Queue) take(
+	tx *gorm.DB, want tasks.Want, now time.Time, taken, due []taskRow,
+) (_ []taskRow, poisoned []tasks.Task, _ error) {
 	for _, r := range due {
 		expired := r.Status == tasks.InProgress
 		if expired {
@@ -206,7 +211,8 @@ func (q *Queue) endLost(tx *gorm.DB, t tasks.Task, res tasks.Result, now time.Ti
 	if err := db.Run(tx, sqlEndLost, t.Status, cut(t.Reason), now, now, t.ID); err != nil {
 		return t, err
 	}
-	all, err := settle(tx, now, []*change{{receipt: tasks.Receipt{TaskID: t.ID}, target: res.Status, deliveries: res.Deliveries}})
+	end := &change{receipt: tasks.Receipt{TaskID: t.ID}, target: res.Status, deliveries: res.Deliveries}
+	all, err := settle(tx, now, []*change{end})
 	if err != nil {
 		return t, err
 	}
@@ -240,7 +246,8 @@ func claim(tx *gorm.DB, now time.Time, want tasks.Want, taken []taskRow, places 
 		t.Deliveries = ds[r.ID]
 		locate(&t, places)
 		if t.Status == tasks.InProgress {
-			if err := event(tx, now, r.ID, want.Worker, "lease_lost", tasks.TakenOver(r.Worker, t.Deliveries)); err != nil {
+			lost := tasks.TakenOver(r.Worker, t.Deliveries)
+			if err := event(tx, now, r.ID, want.Worker, "lease_lost", lost); err != nil {
 				return nil, err
 			}
 		}

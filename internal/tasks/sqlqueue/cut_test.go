@@ -96,7 +96,8 @@ func TestAnswerLost(t *testing.T) {
 	onServers(t, func(t *testing.T, r registry) {
 		behind, _, _ := strings.Cut(strings.SplitAfter(r.cfg.DSN, "tcp(")[1], ")")
 		c := newCutter(t, behind)
-		d, err := db.Open(t.Context(), db.Config{Driver: db.MySQL, DSN: strings.Replace(r.cfg.DSN, behind, c.Addr().String(), 1)})
+		through := strings.Replace(r.cfg.DSN, behind, c.Addr().String(), 1)
+		d, err := db.Open(t.Context(), db.Config{Driver: db.MySQL, DSN: through})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +188,8 @@ func (e *example) owns(id int64, want ...string) {
 	e.t.Helper()
 	var got []string
 	err := e.intact.db.View(e.t.Context(), func(tx *gorm.DB) error {
-		return tx.Raw("SELECT recipient FROM monitored_emails_once WHERE task_id = ? ORDER BY recipient", id).Scan(&got).Error
+		const owned = "SELECT recipient FROM monitored_emails_once WHERE task_id = ? ORDER BY recipient"
+		return tx.Raw(owned, id).Scan(&got).Error
 	})
 	if err != nil || !slices.Equal(got, want) {
 		e.t.Errorf("the answer to command %d was lost: task %d owns %v, %v; want %v", e.n, id, got, err, want)
@@ -200,8 +202,10 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 		op := func() (err error) { regs, err = e.lossy.Register(e.t.Context(), e.page()); return err }
 		return op, func() {
 			claims, err := e.intact.Receive(e.t.Context(), e.want(10))
-			if err != nil || len(claims) != 2 || len(regs) != 2 || claims[0].Task.ID != regs[0].TaskID || claims[1].Task.ID != regs[1].TaskID {
-				e.t.Errorf("the answer to command %d was lost: registered %v, claimed %d, %v; want both, once", e.n, regs, len(claims), err)
+			if err != nil || len(claims) != 2 || len(regs) != 2 ||
+				claims[0].Task.ID != regs[0].TaskID || claims[1].Task.ID != regs[1].TaskID {
+				e.t.Errorf("the answer to command %d was lost: registered %v, claimed %d, %v; want both, once",
+					e.n, regs, len(claims), err)
 			}
 		}
 	},
@@ -220,9 +224,11 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 		return op, func() {
 			others, err := e.intact.Receive(e.t.Context(), e.want(10))
 			if err != nil || len(claims) != 1 || len(others) != 1 {
-				e.t.Fatalf("the answer to command %d was lost: claimed %d, left %d, %v; want 1 and 1", e.n, len(claims), len(others), err)
+				e.t.Fatalf("the answer to command %d was lost: claimed %d, left %d, %v; want 1 and 1",
+					e.n, len(claims), len(others), err)
 			}
-			if err := e.intact.Finish(e.t.Context(), claims[0].Receipt, tasks.Result{Status: tasks.Forwarded}); err != nil {
+			err = e.intact.Finish(e.t.Context(), claims[0].Receipt, tasks.Result{Status: tasks.Forwarded})
+			if err != nil {
 				e.t.Errorf("the answer to command %d was lost: finish: %v", e.n, err)
 			}
 			e.proves(claims[0].Task.ID, tasks.Forwarded, 1)
@@ -261,32 +267,43 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 	},
 	"forwarded": func(e *example) (func() error, func()) {
 		c := e.claim()
-		res := tasks.Result{Status: tasks.Forwarded, Deliveries: []tasks.Delivery{{Recipient: "bob@example.com", Status: tasks.Delivered}}}
-		return func() error { return e.lossy.Finish(e.t.Context(), c.Receipt, res) }, func() { e.proves(c.Task.ID, tasks.Forwarded, 1) }
+		ds := []tasks.Delivery{{Recipient: "bob@example.com", Status: tasks.Delivered}}
+		res := tasks.Result{Status: tasks.Forwarded, Deliveries: ds}
+		return func() error { return e.lossy.Finish(e.t.Context(), c.Receipt, res) },
+			func() { e.proves(c.Task.ID, tasks.Forwarded, 1) }
 	},
 	"error": func(e *example) (func() error, func()) {
 		c := e.claim()
 		res := tasks.Result{Status: tasks.Error, Reason: "451", Delay: time.Hour}
-		return func() error { return e.lossy.Finish(e.t.Context(), c.Receipt, res) }, func() { e.proves(c.Task.ID, tasks.Error, 1, "error") }
+		return func() error { return e.lossy.Finish(e.t.Context(), c.Receipt, res) },
+			func() { e.proves(c.Task.ID, tasks.Error, 1, "error") }
 	},
 	"release": func(e *example) (func() error, func()) {
 		c := e.claim()
-		return func() error { return e.lossy.Release(e.t.Context(), c, "stopped", 0, nil) }, func() { e.proves(c.Task.ID, tasks.Received, 0) }
+		return func() error { return e.lossy.Release(e.t.Context(), c, "stopped", 0, nil) },
+			func() { e.proves(c.Task.ID, tasks.Received, 0) }
 	},
 	"reserve": func(e *example) (func() error, func()) {
 		c := e.claim()
 		var ds []tasks.Delivery
 		op := func() (err error) {
-			decision := &tasks.Decision{Route: "court", Recipients: []string{"ann@firm.example"}, Notes: []tasks.Note{{Event: "left_out", Detail: "bob"}}}
-			res := tasks.Reservation{Identity: &c.Task.Identity, Decision: decision, Revision: "r2", Dedupe: tasks.DedupeInbox}
+			decision := &tasks.Decision{
+				Route: "court", Recipients: []string{"ann@firm.example"},
+				Notes: []tasks.Note{{Event: "left_out", Detail: "bob"}},
+			}
+			res := tasks.Reservation{
+				Identity: &c.Task.Identity, Decision: decision, Revision: "r2", Dedupe: tasks.DedupeInbox,
+			}
 			ds, err = e.lossy.Reserve(e.t.Context(), c.Receipt, res)
 			return err
 		}
 		return op, func() {
 			e.proves(c.Task.ID, tasks.InProgress, 1, "left_out")
 			got, err := e.intact.Get(e.t.Context(), c.Task.ID)
-			if err != nil || got.Route != "court" || got.Revision != "r2" || len(ds) != 1 || !slices.Equal(got.Deliveries, ds) {
-				e.t.Errorf("the answer to command %d was lost: it goes by %q to %v, %v; want court and %v", e.n, got.Route, got.Deliveries, err, ds)
+			if err != nil || got.Route != "court" || got.Revision != "r2" ||
+				len(ds) != 1 || !slices.Equal(got.Deliveries, ds) {
+				e.t.Errorf("the answer to command %d was lost: it goes by %q to %v, %v; want court and %v",
+					e.n, got.Route, got.Deliveries, err, ds)
 			}
 			e.owns(c.Task.ID, "ann@firm.example")
 		}
@@ -300,8 +317,9 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 	"dead": func(e *example) (func() error, func()) {
 		c := e.claim()
 		ds := []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Failed}}
+		res := tasks.Result{Status: tasks.Dead, Reason: "550", Deliveries: ds}
 		return func() error {
-				return e.lossy.Finish(e.t.Context(), c.Receipt, tasks.Result{Status: tasks.Dead, Reason: "550", Deliveries: ds})
+				return e.lossy.Finish(e.t.Context(), c.Receipt, res)
 			}, func() {
 				e.proves(c.Task.ID, tasks.Dead, 1, "dead")
 				e.owns(c.Task.ID)
@@ -323,7 +341,8 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 		return func() error { return e.lossy.Disable(e.t.Context(), "ann", e.inbox) }, func() {
 			e.proves(c.Task.ID, tasks.Received, 0, "released")
 			if claims, err := e.intact.Receive(e.t.Context(), e.want(10)); err != nil || len(claims) != 0 {
-				e.t.Errorf("the answer to command %d was lost: claimed %d, %v; want none of a disabled inbox", e.n, len(claims), err)
+				e.t.Errorf("the answer to command %d was lost: claimed %d, %v; want none of a disabled inbox",
+					e.n, len(claims), err)
 			}
 		}
 	},
@@ -332,12 +351,16 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 		return func() error { return e.lossy.Remove(e.t.Context(), "ann", e.inbox) }, func() {
 			var left int
 			newest := "SELECT COUNT(*) FROM monitored_emails_events WHERE event = 'released' AND task_id = ?"
-			err := e.intact.db.View(e.t.Context(), func(tx *gorm.DB) error { return tx.Raw(newest, c.Task.ID).Scan(&left).Error })
+			err := e.intact.db.View(e.t.Context(), func(tx *gorm.DB) error {
+				return tx.Raw(newest, c.Task.ID).Scan(&left).Error
+			})
 			if err != nil || left != 1 {
-				e.t.Errorf("the answer to command %d was lost: the claim was taken away %d times, %v; want once", e.n, left, err)
+				e.t.Errorf("the answer to command %d was lost: the claim was taken away %d times, %v; want once",
+					e.n, left, err)
 			}
 			if _, err := e.intact.Get(e.t.Context(), c.Task.ID); !errors.Is(err, tasks.ErrNotFound) {
-				e.t.Errorf("the answer to command %d was lost: the task is there (%v), want it gone with its inbox", e.n, err)
+				e.t.Errorf("the answer to command %d was lost: the task is there (%v), want it gone with its inbox",
+					e.n, err)
 			}
 		}
 	},

@@ -111,7 +111,8 @@ func (q *Queue) endAbandoned(tx *gorm.DB, now time.Time, ids []int64) (ended int
 // recorded yet, the claim ends only if its lease has run out. The tasks give up the recipients that
 // they have not delivered to.
 func (q *Queue) withdraw(tx *gorm.DB, now time.Time, who string, ids []int64) error {
-	live, err := db.Query(tx, func(r *taskRow) []any { return []any{&r.ID, &r.Status, &r.VisibleAt, &r.Worker} }, sqlStillLive, ids)
+	into := func(r *taskRow) []any { return []any{&r.ID, &r.Status, &r.VisibleAt, &r.Worker} }
+	live, err := db.Query(tx, into, sqlStillLive, ids)
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,8 @@ func TestEnabledMeanwhile(t *testing.T) {
 			got, err := q.Get(t.Context(), c.Task.ID)
 			must(err)
 			if got.Status != step.want || len(ids) != 1 {
-				t.Errorf("active %d: the task is %s, of %d abandoned ones; want %s, of one", step.active, got.Status, len(ids), step.want)
+				t.Errorf("active %d: the task is %s, of %d abandoned ones; want %s, of one",
+					step.active, got.Status, len(ids), step.want)
 			}
 		}
 	})

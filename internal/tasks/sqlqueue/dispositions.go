@@ -30,7 +30,9 @@ func (q *Queue) Purged(ctx context.Context, inboxID int64, within time.Duration)
 }
 
 // LeftBehind implements tasks.Queue.
-func (q *Queue) LeftBehind(ctx context.Context, folderID, before int64, each func(int64, tasks.Disposition) error) error {
+func (q *Queue) LeftBehind(
+	ctx context.Context, folderID, before int64, each func(int64, tasks.Disposition) error,
+) error {
 	return q.pages(ctx, folderID, before, func(epoch int64, first, last uint32) error {
 		left, err := q.accounted(ctx, sqlLeftBehind, folderID, epoch, first, last)
 		if err != nil {
@@ -47,15 +49,20 @@ func (q *Queue) LeftBehind(ctx context.Context, folderID, before int64, each fun
 
 // pages walks through the ledger's rows of a folder in the epochs before the given one, by
 // ascending epoch and UID.
-func (q *Queue) pages(ctx context.Context, folderID, before int64, each func(epoch int64, first, last uint32) error) error {
+func (q *Queue) pages(
+	ctx context.Context, folderID, before int64, each func(epoch int64, first, last uint32) error,
+) error {
 	for epoch := int64(-1); ; {
 		var next *int64
-		err := q.db.View(ctx, func(tx *gorm.DB) error { return tx.Raw(sqlNextEpoch, folderID, epoch, before).Scan(&next).Error })
+		err := q.db.View(ctx, func(tx *gorm.DB) error {
+			return tx.Raw(sqlNextEpoch, folderID, epoch, before).Scan(&next).Error
+		})
 		if err != nil || next == nil {
 			return wrap(err, "look for the epochs of folder %d", folderID)
 		}
 		epoch = *next
-		if err := q.pagesOf(ctx, folderID, epoch, func(first, last uint32) error { return each(epoch, first, last) }); err != nil {
+		err = q.pagesOf(ctx, folderID, epoch, func(first, last uint32) error { return each(epoch, first, last) })
+		if err != nil {
 			return err
 		}
 	}
@@ -101,7 +108,9 @@ func (r *accountedRow) into() []any {
 		&a.Status, &a.Code, &a.Enhanced, &a.Reply, &a.Remote, &a.Target, &r.arrivedAt)
 }
 
-func (q *Queue) accounted(ctx context.Context, sql string, folderID, epoch int64, from, to uint32) (out []tasks.Disposition, _ error) {
+func (q *Queue) accounted(
+	ctx context.Context, sql string, folderID, epoch int64, from, to uint32,
+) (out []tasks.Disposition, _ error) {
 	rows, err := db.Read(ctx, q.db, (*accountedRow).into, sql, folderID, epoch, from, to)
 	for _, r := range rows {
 		if len(out) == 0 || out[len(out)-1].UID != r.noted.UID {
@@ -112,13 +121,17 @@ func (q *Queue) accounted(ctx context.Context, sql string, folderID, epoch int64
 		}
 	}
 	for _, d := range out { // the statement does not sort the deliveries
-		slices.SortFunc(d.Deliveries, func(a, b tasks.Delivery) int { return strings.Compare(a.Recipient, b.Recipient) })
+		slices.SortFunc(d.Deliveries, func(a, b tasks.Delivery) int {
+			return strings.Compare(a.Recipient, b.Recipient)
+		})
 	}
 	return out, err
 }
 
 func (r accountedRow) disposition() tasks.Disposition {
-	d := tasks.Disposition{UID: r.noted.UID, Noted: r.noted.noted(), TaskID: r.taskID, Status: r.status, Skip: r.skip, Reason: r.reason}
+	d := tasks.Disposition{
+		UID: r.noted.UID, Noted: r.noted.noted(), TaskID: r.taskID, Status: r.status, Skip: r.skip, Reason: r.reason,
+	}
 	switch {
 	case r.taskID == 0:
 	case r.status == "":

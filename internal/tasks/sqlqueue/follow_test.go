@@ -118,7 +118,9 @@ func (f *followed) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result
 	return f.Queue.Finish(ctx, r, res)
 }
 
-func (f *followed) Release(ctx context.Context, c tasks.Claim, reason string, delay time.Duration, ds []tasks.Delivery) error {
+func (f *followed) Release(
+	ctx context.Context, c tasks.Claim, reason string, delay time.Duration, ds []tasks.Delivery,
+) error {
 	defer f.check()
 	return f.Queue.Release(ctx, c, reason, delay, ds)
 }

@@ -60,7 +60,9 @@ func TestGaleraOwnerGivesUpMeanwhile(t *testing.T) {
 	if _, err := there.Register(t.Context(), page); err != nil {
 		t.Fatal(err)
 	}
-	claims, err := there.Receive(t.Context(), tasks.Want{InboxID: page.InboxID, Max: 1, Worker: "there", Lease: time.Minute, MaxLostLeases: 3})
+	claims, err := there.Receive(t.Context(), tasks.Want{
+		InboxID: page.InboxID, Max: 1, Worker: "there", Lease: time.Minute, MaxLostLeases: 3,
+	})
 	if err != nil || len(claims) != 1 {
 		t.Fatalf("claimed %d tasks, %v; want 1", len(claims), err)
 	}
@@ -81,7 +83,8 @@ func TestGaleraOwnerGivesUpMeanwhile(t *testing.T) {
 		return err
 	})
 	if owner, owned := o.by[key]; err != nil || owned {
-		t.Errorf("after %d runs the owner is %+v (%t), %v; want none: it gave the recipient up", runs, owner, owned, err)
+		t.Errorf("after %d runs the owner is %+v (%t), %v; want none: it gave the recipient up",
+			runs, owner, owned, err)
 	}
 }
 
@@ -138,8 +141,10 @@ func TestGaleraScanTakenOver(t *testing.T) {
 				t.Errorf("the first run's page: %v, want %v", err, tt.want)
 			}
 			var got struct{ Tasks, Owned int }
-			nodes[2].query(t, &got, `SELECT (SELECT COUNT(*) FROM monitored_emails_tasks) AS tasks, (SELECT COUNT(*) FROM monitored_emails_once) AS owned`)
-			if want := map[bool]int{true: 1}[tt.name == "and registers the page"]; got.Tasks != want || got.Owned != want {
+			nodes[2].query(t, &got, `SELECT (SELECT COUNT(*) FROM monitored_emails_tasks) AS tasks, `+
+				`(SELECT COUNT(*) FROM monitored_emails_once) AS owned`)
+			want := map[bool]int{true: 1}[tt.name == "and registers the page"]
+			if got.Tasks != want || got.Owned != want {
 				t.Errorf("registered %+v, want %d: what the other run registered", got, want)
 			}
 		})

@@ -17,9 +17,12 @@ func TestHeaders(t *testing.T) {
 		q := New(r.DB)
 		q.Follow(func() {}, outbox.Registered)
 		inboxID := r.inbox(t, "desk@example.com")
-		page := tasks.Page{InboxID: inboxID, FolderID: r.folder(t, inboxID, "INBOX", 1), Epoch: 1, Cursor: 40, Entries: entries(1, 40)}
+		page := tasks.Page{
+			InboxID: inboxID, FolderID: r.folder(t, inboxID, "INBOX", 1), Epoch: 1, Cursor: 40, Entries: entries(1, 40),
+		}
+		field := func(i int) tasks.HeaderField { return tasks.HeaderField{Name: "x-n", Value: fmt.Sprint("ü", i)} }
 		for i := range page.Entries[1:] {
-			page.Entries[i+1].Header = &tasks.Header{Fields: []tasks.HeaderField{{Name: "x-n", Value: fmt.Sprint("ü", i+1)}}, Cut: i == 38}
+			page.Entries[i+1].Header = &tasks.Header{Fields: []tasks.HeaderField{field(i + 1)}, Cut: i == 38}
 		}
 		var ids []int64
 		for _, reg := range register(t, q, page, make([]tasks.Fate, 40)...) {
@@ -33,7 +36,7 @@ func TestHeaders(t *testing.T) {
 			}
 			for id, h := range got {
 				i := slices.Index(ids, id)
-				if len(h.Fields) != 1 || h.Fields[0] != (tasks.HeaderField{Name: "x-n", Value: fmt.Sprint("ü", i)}) || h.Cut != (i == 39) {
+				if len(h.Fields) != 1 || h.Fields[0] != field(i) || h.Cut != (i == 39) {
 					t.Errorf("that of entry %d is %+v", i, h)
 				}
 			}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -20,7 +19,7 @@ func TestBatchWithAStaleReceipt(t *testing.T) {
 		page := r.copies(t, 1)[0]
 		page.Entries = entries(1, 4)
 		register(t, q, page, tasks.New, tasks.New, tasks.New, tasks.New)
-		claims, err := q.Receive(t.Context(), tasks.Want{InboxID: page.InboxID, Max: 4, Lease: time.Hour, Worker: "w", MaxLostLeases: 3})
+		claims, err := q.Receive(t.Context(), wantOf(page.InboxID, 4))
 		if err != nil || len(claims) != 4 {
 			t.Fatalf("claimed %d, %v; want 4", len(claims), err)
 		}
@@ -36,10 +35,11 @@ func TestBatchWithAStaleReceipt(t *testing.T) {
 		if err := q.Finish(t.Context(), again.Receipt, done(again)); err != nil {
 			t.Fatal(err)
 		}
+		dead := tasks.Result{Status: tasks.Dead, Reason: "550", Deliveries: claims[3].Task.Deliveries}
 		batch := []*change{
 			finishing(stale, done(claims[0])), finishing(again.Receipt, done(again)),
 			finishing(claims[2].Receipt, done(claims[2])),
-			finishing(claims[3].Receipt, tasks.Result{Status: tasks.Dead, Reason: "550", Deliveries: claims[3].Task.Deliveries}),
+			finishing(claims[3].Receipt, dead),
 		}
 		errs := q.commit(t.Context(), batch)
 		for i, want := range []struct {
@@ -48,7 +48,8 @@ func TestBatchWithAStaleReceipt(t *testing.T) {
 		}{{tasks.ErrLeaseLost, tasks.InProgress}, {nil, tasks.Forwarded}, {nil, tasks.Forwarded}, {nil, tasks.Dead}} {
 			got, err := q.Get(t.Context(), claims[i].Task.ID)
 			if err != nil || got.Status != want.status || !errors.Is(errs[i], want.err) {
-				t.Errorf("change %d: %v, the task is %s, %v; want %v and %s", i, errs[i], got.Status, err, want.err, want.status)
+				t.Errorf("change %d: %v, the task is %s, %v; want %v and %s",
+					i, errs[i], got.Status, err, want.err, want.status)
 			}
 		}
 	})

@@ -14,7 +14,10 @@ func TestLost(t *testing.T) {
 		q := New(r.DB)
 		inboxID := r.inbox(t, "desk@example.com")
 		folderID := r.folder(t, inboxID, "INBOX", 1)
-		page := tasks.Page{InboxID: inboxID, FolderID: folderID, Epoch: 1, Cursor: 3, Dedupe: tasks.DedupeInbox, Entries: entries(1, 3)}
+		page := tasks.Page{
+			InboxID: inboxID, FolderID: folderID, Epoch: 1, Cursor: 3,
+			Dedupe: tasks.DedupeInbox, Entries: entries(1, 3),
+		}
 		regs := register(t, q, page, tasks.New, tasks.New, tasks.New)
 		for _, id := range []int64{regs[0].TaskID, regs[1].TaskID} {
 			r.exec(t, "DELETE FROM monitored_emails_tasks WHERE id = ?", id)
@@ -44,7 +47,8 @@ func TestLost(t *testing.T) {
 		}
 		lost(1, 2)
 		lost(2, 2)
-		if events, err := q.Events(t.Context(), regs[0].TaskID); err != nil || len(events) != 1 || events[0].Event != "forgotten" || events[0].Worker != "ann" {
+		events, err := q.Events(t.Context(), regs[0].TaskID)
+		if err != nil || len(events) != 1 || events[0].Event != "forgotten" || events[0].Worker != "ann" {
 			t.Errorf("its trail is %+v, error %v; want who forgot it", events, err)
 		}
 		regs = register(t, q, page, tasks.New, tasks.Known, tasks.Known)
@@ -62,7 +66,10 @@ func TestLostFromLedger(t *testing.T) {
 		q := New(r.DB)
 		inboxID := r.inbox(t, "desk@example.com")
 		folderID := r.folder(t, inboxID, "INBOX", 1)
-		page := tasks.Page{InboxID: inboxID, FolderID: folderID, Epoch: 1, Cursor: 2, Dedupe: tasks.DedupeInbox, Entries: entries(1, 2)}
+		page := tasks.Page{
+			InboxID: inboxID, FolderID: folderID, Epoch: 1, Cursor: 2,
+			Dedupe: tasks.DedupeInbox, Entries: entries(1, 2),
+		}
 		before := register(t, q, page, tasks.New, tasks.New)
 		r.exec(t, "DELETE FROM monitored_emails_seen WHERE uid = 2")
 		page.Cursor, page.Entries = 3, entries(1, 3)
@@ -114,13 +121,17 @@ func TestForgetRequeuesDuplicates(t *testing.T) {
 		}
 		got, err := q.Get(t.Context(), duplicate)
 		want := []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Pending}}
-		if err != nil || got.Status != tasks.Received || got.Skip != "" || got.Revision != "" || !slices.Equal(got.Deliveries, want) {
+		if err != nil || got.Status != tasks.Received || got.Skip != "" ||
+			got.Revision != "" || !slices.Equal(got.Deliveries, want) {
 			t.Errorf("its duplicate is %+v, %v; want it received, and to be decided again", got, err)
 		}
-		if events, err := q.Events(t.Context(), duplicate); err != nil || len(events) != 1 || events[0].Event != "requeued" || events[0].Worker != "ann" {
+		events, err := q.Events(t.Context(), duplicate)
+		if err != nil || len(events) != 1 || events[0].Event != "requeued" || events[0].Worker != "ann" {
 			t.Errorf("the trail of its duplicate is %+v, %v; want who requeued it", events, err)
 		}
-		claims, err := q.Receive(t.Context(), tasks.Want{InboxID: inboxID, Max: 9, Lease: 1, Worker: "w", MaxLostLeases: 3})
+		claims, err := q.Receive(t.Context(), tasks.Want{
+			InboxID: inboxID, Max: 9, Lease: 1, Worker: "w", MaxLostLeases: 3,
+		})
 		if err != nil || len(claims) != 2 || claims[0].Task.ID != waits && claims[1].Task.ID != waits {
 			t.Errorf("claimed %+v, %v; want its duplicate, and what waited for it", claims, err)
 		}

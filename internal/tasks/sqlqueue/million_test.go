@@ -25,14 +25,18 @@ func TestMillion(t *testing.T) {
 		inboxID := r.inbox(t, "crowded@example.com")
 		folderID := r.folder(t, inboxID, "INBOX", 1)
 		r.endedTasks(t, inboxID, folderID)
-		page := tasks.Page{InboxID: inboxID, FolderID: folderID, Epoch: 1, Entries: entries(million+1, 300), Dedupe: tasks.DedupeInbox}
+		page := tasks.Page{
+			InboxID: inboxID, FolderID: folderID, Epoch: 1,
+			Entries: entries(million+1, 300), Dedupe: tasks.DedupeInbox,
+		}
 		if _, err := New(r.DB).Register(t.Context(), page); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("filled in %v", time.Since(start).Round(time.Second))
 		for _, when := range []string{"as filled", "analyzed"} {
 			if when == "analyzed" {
-				r.exec(t, "ANALYZE TABLE monitored_emails_tasks, monitored_emails_seen, monitored_emails_once, monitored_emails_deliveries")
+				r.exec(t, "ANALYZE TABLE monitored_emails_tasks, monitored_emails_seen, "+
+					"monitored_emails_once, monitored_emails_deliveries")
 			}
 			r.checkClaimPlan(t, when, inboxID)
 			r.checkReads(t, when, inboxID, folderID)
@@ -47,7 +51,8 @@ func TestMillion(t *testing.T) {
 func (r registry) endedTasks(t *testing.T, inboxID, folderID int64) {
 	t.Helper()
 	const portion = million / 20
-	pool, err := sql.Open("mysql", r.cfg.DSN+"?sql_log_bin=0&foreign_key_checks=0&unique_checks=0&interpolateParams=true")
+	const settings = "?sql_log_bin=0&foreign_key_checks=0&unique_checks=0&interpolateParams=true"
+	pool, err := sql.Open("mysql", r.cfg.DSN+settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,10 +70,12 @@ func (r registry) endedTasks(t *testing.T, inboxID, folderID int64) {
 		exec("INSERT INTO numbers SELECT n + ? FROM numbers WHERE n <= ?", n, portion-n)
 	}
 	for n := 0; n < million; n += portion {
-		exec(`INSERT INTO monitored_emails_tasks (inbox_id, folder_id, uid_validity, uid, message_id, fingerprint, subject, sender,
+		exec(`INSERT INTO monitored_emails_tasks `+
+			`(inbox_id, folder_id, uid_validity, uid, message_id, fingerprint, subject, sender,
 			size, route, priority, status, attempt_count, lost_leases, receipt, worker, error_message, created_at, queued_at, updated_at, finished_at)
 			SELECT ?, ?, 1, n + ?, '', UNHEX(SHA2(n + ?, 256)), '', '', 1, 'desk', 0, 'forwarded', 1, 0, 'r', 'w', '',
-			NOW(6), NOW(6), NOW(6), NOW(6) - INTERVAL ? - n SECOND FROM numbers ORDER BY n`, inboxID, folderID, n, n, million-n)
+			NOW(6), NOW(6), NOW(6), NOW(6) - INTERVAL ? - n SECOND FROM numbers ORDER BY n`,
+			inboxID, folderID, n, n, million-n)
 	}
 	exec(`INSERT INTO monitored_emails_seen (folder_id, uid_validity, uid, inbox_id, task_id, fingerprint)
 		SELECT folder_id, uid_validity, uid, inbox_id, id, fingerprint FROM monitored_emails_tasks`)
@@ -77,15 +84,18 @@ func (r registry) endedTasks(t *testing.T, inboxID, folderID int64) {
 	// The servers read a small table whole. The oldest tasks have enough deliveries to prevent
 	// that.
 	exec(`INSERT INTO monitored_emails_deliveries (task_id, recipient, status, code, reply, attempts, delivered_at)
-		SELECT id, 'desk@firm.example', 'delivered', 250, 'ok', 1, NOW(6) FROM monitored_emails_tasks ORDER BY id LIMIT 100000`)
+		SELECT id, 'desk@firm.example', 'delivered', 250, 'ok', 1, NOW(6) FROM monitored_emails_tasks ` +
+		`ORDER BY id LIMIT 100000`)
 }
 
 func (r registry) checkClaimPlan(t *testing.T, when string, inboxID int64) {
 	t.Helper()
 	now := time.Now().Add(time.Hour).UnixMicro()
 	got := r.explain(t, r.LockSkipLocked(sqlDue), inboxID, tasks.Normal, now, []int64{0}, 8)[tableTasks]
-	if got.Type != "range" || got.Key != "monitored_emails_tasks_claim" || got.Rows > 1000 || strings.Contains(got.Extra, "filesort") {
-		t.Errorf("claim, %s: %+v; want a range of monitored_emails_tasks_claim, not sorted, at most 1000 rows", when, got)
+	if got.Type != "range" || got.Key != "monitored_emails_tasks_claim" || got.Rows > 1000 ||
+		strings.Contains(got.Extra, "filesort") {
+		t.Errorf("claim, %s: %+v; want a range of monitored_emails_tasks_claim, not sorted, at most 1000 rows",
+			when, got)
 	}
 }
 
@@ -96,7 +106,7 @@ func (r registry) checkReads(t *testing.T, when string, inboxID, folderID int64)
 	_, uids := keysAndUIDs(100)
 	r.bounded(t, when, []reading{
 		{"claim of 8", 150, func(tx *gorm.DB) error {
-			want := tasks.Want{InboxID: inboxID, Max: 8, Lease: time.Hour, Worker: "w", MaxLostLeases: 3}
+			want := wantOf(inboxID, 8)
 			claims, _, err := New(r.DB).receive(tx, now, want)
 			if len(claims) != 8 {
 				t.Errorf("claimed %d, want 8", len(claims))
@@ -111,7 +121,10 @@ func (r registry) checkReads(t *testing.T, when string, inboxID, folderID int64)
 		{"a portion of a search", 1100, raws(sqlCandidates, 1, million, 1000)},
 		{"few in a state", 300, raws(sqlFew, []int64{inboxID}, []tasks.Status{tasks.Dead, tasks.Uncertain}, 100)},
 		{"the first of many in a state", 300, raws(sqlFew, []int64{inboxID}, []tasks.Status{tasks.Forwarded}, 100)},
-		{"what ended in an hour", 8000, raws(sqlHistory, []int64{inboxID}, endings, now.Add(-2*time.Hour), now.Add(-time.Hour))},
+		{
+			"what ended in an hour", 8000,
+			raws(sqlHistory, []int64{inboxID}, endings, now.Add(-2*time.Hour), now.Add(-time.Hour)),
+		},
 		{"100 that ended long ago", 300, raws(sqlExpired, []int64{inboxID}, now, 100)},
 		{"deletion of 100 that ended long ago", 1300, func(tx *gorm.DB) error {
 			ids, err := New(r.DB).expire(tx, now, []int64{inboxID}, 0, 100)
@@ -139,7 +152,8 @@ func (r registry) checkLookups(t *testing.T, when string, inboxID, folderID int6
 		{"who waits for a task", 10, raws(sqlWaiting, []int64{1000})},
 		{"registration of 100", 3000, func(tx *gorm.DB) error {
 			return registerIn(tx, New(r.DB), tasks.Page{
-				InboxID: inboxID, FolderID: folderID, Epoch: 1, Entries: entries(2*million, 100), Dedupe: tasks.DedupeInbox,
+				InboxID: inboxID, FolderID: folderID, Epoch: 1,
+				Entries: entries(2*million, 100), Dedupe: tasks.DedupeInbox,
 			})
 		}},
 		{"100 that may be lost", 300, raws(sqlLost, folderID, 1, uids)},
@@ -212,10 +226,12 @@ func claimBesideAnother(t *testing.T, r registry, inboxID, folderID int64) {
 			return err
 		}
 		var id int64
-		if err := tx.Raw(first.db.Lock(`SELECT id FROM monitored_folders WHERE id = ?`), folderID).Scan(&id).Error; err != nil {
+		folder := tx.Raw(first.db.Lock(`SELECT id FROM monitored_folders WHERE id = ?`), folderID)
+		if err := folder.Scan(&id).Error; err != nil {
 			return err
 		}
-		if err := tx.Raw(first.db.Lock(`SELECT id FROM monitored_emails WHERE id = ?`), inboxID).Scan(&id).Error; err != nil {
+		inbox := tx.Raw(first.db.Lock(`SELECT id FROM monitored_emails WHERE id = ?`), inboxID)
+		if err := inbox.Scan(&id).Error; err != nil {
 			return err
 		}
 		theirs, err := second.Receive(ctx, want)
@@ -223,10 +239,12 @@ func claimBesideAnother(t *testing.T, r registry, inboxID, folderID int64) {
 			return err
 		}
 		if len(mine) != 4 || len(theirs) != 4 || theirs[0].Task.UID != mine[3].Task.UID+1 {
-			t.Errorf("%d claimed by the first, %d by the second, want 4 each, one behind the other", len(mine), len(theirs))
+			t.Errorf("%d claimed by the first, %d by the second, want 4 each, one behind the other",
+				len(mine), len(theirs))
 		}
 		if len(theirs) > 0 && (theirs[0].Task.Folder != "INBOX" || theirs[0].Task.Inbox != "crowded@example.com") {
-			t.Errorf("claimed in folder %q of %q, want the names though their rows are locked", theirs[0].Task.Folder, theirs[0].Task.Inbox)
+			t.Errorf("claimed in folder %q of %q, want the names though their rows are locked",
+				theirs[0].Task.Folder, theirs[0].Task.Inbox)
 		}
 		return nil
 	})

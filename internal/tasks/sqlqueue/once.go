@@ -97,7 +97,8 @@ func ownerRows(tx *gorm.DB, keys []onceKey, lock func(string) string) (rows []on
 	}
 	slices.SortFunc(prints, bytes.Compare)
 	for part := range slices.Chunk(prints, max(1, 1000/max(1, len(mailboxes)))) {
-		found, err := db.Query(tx, (*onceRow).into, lock(sqlOwners), slices.Sorted(maps.Keys(scopes)), part, slices.Sorted(maps.Keys(mailboxes)))
+		found, err := db.Query(tx, (*onceRow).into, lock(sqlOwners),
+			slices.Sorted(maps.Keys(scopes)), part, slices.Sorted(maps.Keys(mailboxes)))
 		if err != nil {
 			return nil, err
 		}
@@ -128,7 +129,9 @@ func (o *owners) own(t *tasks.Task, dedupe tasks.Dedupe) {
 func (o *owners) take(k onceKey, taskID int64) {
 	if _, owned := o.by[k]; !owned {
 		o.by[k] = tasks.Owner{TaskID: taskID, Open: true}
-		o.taken = append(o.taken, onceRow{Scope: k.scope, Fingerprint: k.content[:], Recipient: k.mailbox, TaskID: taskID})
+		o.taken = append(o.taken, onceRow{
+			Scope: k.scope, Fingerprint: k.content[:], Recipient: k.mailbox, TaskID: taskID,
+		})
 	}
 }
 

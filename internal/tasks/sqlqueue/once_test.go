@@ -45,7 +45,8 @@ func (r registry) beside(t *testing.T, f func(tx *gorm.DB) error, g func() error
 func (r registry) wantDelivery(t *testing.T, what string, taskID int64, status tasks.DeliveryStatus, of int64) {
 	t.Helper()
 	got, err := New(r.DB).Get(t.Context(), taskID)
-	if err != nil || len(got.Deliveries) != 1 || got.Deliveries[0].Status != status || got.Deliveries[0].DuplicateOf != of {
+	if err != nil || len(got.Deliveries) != 1 ||
+		got.Deliveries[0].Status != status || got.Deliveries[0].DuplicateOf != of {
 		t.Errorf("%s: %+v, %v; want a delivery that is %s, by task %d", what, got, err, status, of)
 	}
 }
@@ -75,14 +76,15 @@ func TestOneOwns(t *testing.T) {
 			page := pages[2+i]
 			page.Entries[0].Decision = nil
 			register(t, q, page, tasks.New)
-			got, err := q.Receive(t.Context(), tasks.Want{InboxID: page.InboxID, Max: 1, Lease: time.Hour, Worker: "w", MaxLostLeases: 3})
+			got, err := q.Receive(t.Context(), wantOf(page.InboxID, 1))
 			if err != nil || len(got) != 1 {
 				t.Fatalf("claimed %d, %v; want 1", len(got), err)
 			}
 			claims = append(claims, got...)
 		}
 		res := tasks.Reservation{
-			Decision: &tasks.Decision{Route: "desk", Recipients: []string{"desk@firm.example"}}, Revision: "r1", Dedupe: tasks.DedupeAll,
+			Decision: &tasks.Decision{Route: "desk", Recipients: []string{"desk@firm.example"}},
+			Revision: "r1", Dedupe: tasks.DedupeAll,
 		}
 		r.beside(t, func(tx *gorm.DB) error {
 			_, err := q.reserve(tx, time.Now().UTC(), claims[0].Receipt, res)
@@ -114,12 +116,13 @@ func TestNoWakeUpIsLost(t *testing.T) {
 				r.exec(t, "DELETE FROM monitored_emails_once")
 				pages := r.copies(t, 2)
 				register(t, q, pages[0], tasks.New)
-				want := tasks.Want{InboxID: pages[0].InboxID, Max: 1, Lease: time.Hour, Worker: "w", MaxLostLeases: 3}
+				want := wantOf(pages[0].InboxID, 1)
 				claims, err := q.Receive(t.Context(), want)
 				if err != nil || len(claims) != 1 {
 					t.Fatalf("claimed %d, %v; want 1", len(claims), err)
 				}
-				res := tasks.Result{Status: c.end, Deliveries: []tasks.Delivery{{Recipient: "desk@firm.example", Status: c.status}}}
+				ds := []tasks.Delivery{{Recipient: "desk@firm.example", Status: c.status}}
+				res := tasks.Result{Status: c.end, Deliveries: ds}
 				id, name := claims[0].Task.ID, fmt.Sprintf("%s, end first %t", c.end, endFirst)
 				if endFirst {
 					r.beside(t, func(tx *gorm.DB) error {
@@ -167,13 +170,16 @@ func TestEveryChangeWritesTheRow(t *testing.T) {
 			do   func() error
 		}{
 			{"receive", func() error {
-				claims, err := q.Receive(t.Context(), tasks.Want{InboxID: page.InboxID, Max: 1, Lease: time.Hour, Worker: "w", MaxLostLeases: 3})
+				claims, err := q.Receive(t.Context(), wantOf(page.InboxID, 1))
 				if err == nil && len(claims) == 1 {
 					c = claims[0]
 				}
 				return err
 			}},
-			{"extend", func() error { _, err := q.Extend(t.Context(), time.Hour, []tasks.Receipt{c.Receipt}); return err }},
+			{"extend", func() error {
+				_, err := q.Extend(t.Context(), time.Hour, []tasks.Receipt{c.Receipt})
+				return err
+			}},
 			{"sending", func() error { return q.Sending(t.Context(), c, tasks.Form{}, nil) }},
 			{"reserve", func() error {
 				_, err := q.Reserve(t.Context(), c.Receipt, tasks.Reservation{Revision: "r1"})
@@ -182,7 +188,7 @@ func TestEveryChangeWritesTheRow(t *testing.T) {
 			{"note", func() error { return q.Note(t.Context(), c.Receipt, tasks.Note{Event: "e"}) }},
 			{"release", func() error { return q.Release(t.Context(), c, "", 0, nil) }},
 			{"receive again", func() error {
-				claims, err := q.Receive(t.Context(), tasks.Want{InboxID: page.InboxID, Max: 1, Lease: time.Hour, Worker: "w", MaxLostLeases: 3})
+				claims, err := q.Receive(t.Context(), wantOf(page.InboxID, 1))
 				if err == nil && len(claims) == 1 {
 					c = claims[0]
 				}
@@ -198,7 +204,8 @@ func TestEveryChangeWritesTheRow(t *testing.T) {
 				if r.row(t) == before {
 					t.Errorf("%s did not change the row of the task: %s", change.name, before)
 				}
-				if change.name == "release" || change.name == "finish" || change.name == "receive" || change.name == "receive again" {
+				if change.name == "release" || change.name == "finish" ||
+					change.name == "receive" || change.name == "receive again" {
 					break // the second time changes nothing
 				}
 			}
@@ -221,14 +228,14 @@ func TestOwnerThatGivesUp(t *testing.T) {
 		q, other := New(r.DB), New(r.again(t))
 		pages := r.copies(t, 2)
 		register(t, q, pages[0], tasks.New)
-		want := tasks.Want{InboxID: pages[0].InboxID, Max: 1, Lease: time.Hour, Worker: "w", MaxLostLeases: 3}
-		claims, err := q.Receive(t.Context(), want)
+		claims, err := q.Receive(t.Context(), wantOf(pages[0].InboxID, 1))
 		if err != nil || len(claims) != 1 {
 			t.Fatalf("claimed %d, %v; want 1", len(claims), err)
 		}
 		r.beside(t, func(tx *gorm.DB) error {
 			d := &tasks.Decision{Route: "court", Recipients: []string{"court@firm.example"}}
-			_, err := q.reserve(tx, time.Now().UTC(), claims[0].Receipt, tasks.Reservation{Decision: d, Revision: "r2", Dedupe: tasks.DedupeAll})
+			res := tasks.Reservation{Decision: d, Revision: "r2", Dedupe: tasks.DedupeAll}
+			_, err := q.reserve(tx, time.Now().UTC(), claims[0].Receipt, res)
 			return err
 		}, func() error { _, err := other.Register(t.Context(), pages[1]); return err })
 		r.wantDelivery(t, "the copy", r.taskOf(t, pages[1]), tasks.Pending, 0)

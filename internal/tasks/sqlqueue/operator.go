@@ -43,7 +43,9 @@ func restart(tx *gorm.DB, now time.Time, id int64) error {
 }
 
 // end ends a task.
-func (q *Queue) end(tx *gorm.DB, now time.Time, id int64, status tasks.Status, skip tasks.SkipReason, reason string) error {
+func (q *Queue) end(
+	tx *gorm.DB, now time.Time, id int64, status tasks.Status, skip tasks.SkipReason, reason string,
+) error {
 	if err := db.Run(tx, sqlEnd, status, skip, cut(reason), now, id); err != nil {
 		return err
 	}
@@ -117,13 +119,14 @@ func (q *Queue) Resolve(ctx context.Context, by tasks.By, ids ...int64) (int, er
 
 // Purge implements tasks.Queue. The ledger, the audit trail and who got which content stay.
 func (q *Queue) Purge(ctx context.Context, by tasks.By, ids ...int64) (int, error) {
-	return q.byOperator(ctx, by, "purged", ids, sqlTake, tasks.Purgeable, func(tx *gorm.DB, now time.Time, id int64) error {
+	do := func(tx *gorm.DB, now time.Time, id int64) error {
 		t, err := taskByID(tx, id)
 		if err != nil {
 			return err
 		}
 		return purge(tx, now, tasks.PurgedAs(t.Status, t.Skip), []int64{id})
-	})
+	}
+	return q.byOperator(ctx, by, "purged", ids, sqlTake, tasks.Purgeable, do)
 }
 
 // byOperator changes those tasks that stand in one of the states and that take matches. Their
@@ -195,7 +198,8 @@ func (q *Queue) requeueDuplicates(tx *gorm.DB, now time.Time, who string, lost [
 		if err := requeue(tx, now, id); err != nil {
 			return err
 		}
-		if err := event(tx, now, id, who, "requeued", "the task that it duplicated was deleted by something other than postrider"); err != nil {
+		const why = "the task that it duplicated was deleted by something other than postrider"
+		if err := event(tx, now, id, who, "requeued", why); err != nil {
 			return err
 		}
 	}

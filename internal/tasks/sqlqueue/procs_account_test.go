@@ -28,7 +28,10 @@ import (
 //   - a recipient that is known as delivered is not sent to again.
 func (s *storm) account(t *testing.T, kind string) {
 	t.Helper()
-	a := &audit{T: t, notes: readNotebook(t, s.notebook), receipts: map[string]*history{}, byTask: map[int64][]*history{}}
+	a := &audit{
+		T: t, notes: readNotebook(t, s.notebook),
+		receipts: map[string]*history{}, byTask: map[int64][]*history{},
+	}
 	a.read()
 	messages, missing := 0, 0
 	for inboxID, folderID := range s.folders {
@@ -38,7 +41,9 @@ func (s *storm) account(t *testing.T, kind string) {
 	repeated := a.repeats()
 	a.scans()
 	f := s.faults
-	t.Logf("faults: %s: %d messages, %d kills, %d stops past the lease, %d cuts, %d restarts; %d leases lost, %d calls on a lost lease, %d claimed as they went out: %d lost, %d repeated%s",
+	t.Logf("faults: %s: %d messages, %d kills, %d stops past the lease, %d cuts, %d restarts; "+
+		"%d leases lost, %d calls on a lost lease, %d claimed as they went out: "+
+		"%d lost, %d repeated%s",
 		kind, messages, f.kills, f.stops, f.cuts, f.restarts, a.leases, a.stale, a.offers, missing, repeated, a.where())
 }
 
@@ -86,7 +91,10 @@ func (a *audit) read() {
 		}
 		switch {
 		case n.What == "claimed" || n.What == "offered":
-			h = &history{task: n.Task, token: n.Receipt, worker: n.Worker, at: n.At, until: n.At + shortLease.Microseconds(), seen: n.To}
+			h = &history{
+				task: n.Task, token: n.Receipt, worker: n.Worker,
+				at: n.At, until: n.At + shortLease.Microseconds(), seen: n.To,
+			}
 			a.receipts[n.Receipt] = h
 			if h.offered = n.What == "offered"; !h.offered {
 				a.byTask[n.Task] = append(a.byTask[n.Task], h)
@@ -189,7 +197,8 @@ func (s *storm) accountFolder(a *audit, inboxID, folderID int64) (messages, miss
 			}
 			known := byRecipient(d.Deliveries)[to] == tasks.Delivered
 			if f.arrives() && (arrived == 0 || !known) || !f.arrives() && arrived > 0 {
-				a.Errorf("message %s arrived %d times at %s, delivered is %t in the registry; want it there if it is to be forwarded (%t)",
+				a.Errorf("message %s arrived %d times at %s, delivered is %t in the registry; "+
+					"want it there if it is to be forwarded (%t)",
 					messageName(folderID, uid), arrived, to, known, f.arrives())
 				ok = ok && arrived > 0
 			}
@@ -229,7 +238,8 @@ func (s *storm) accountTask(a *audit, id int64) {
 		attempts = 1 + count["error"] + row.LostLeases
 	}
 	if row.AttemptCount != attempts || row.LostLeases != count["lease_lost"] {
-		a.Errorf("task %d: %d attempts, %d lost leases; want %d, and as many as its trail has: %v", id, row.AttemptCount, row.LostLeases, attempts, count)
+		a.Errorf("task %d: %d attempts, %d lost leases; want %d, and as many as its trail has: %v",
+			id, row.AttemptCount, row.LostLeases, attempts, count)
 	}
 	a.conflicts(id, conflicts)
 	for _, h := range a.byTask[id] {
@@ -301,7 +311,8 @@ func (a *audit) sendingSeen(id int64) {
 		for to := range before.sending {
 			for _, after := range hs[i+1:] {
 				if status := after.seen[to]; !before.settling && status != tasks.Sending && status != tasks.Delivered {
-					a.Errorf("task %d: %s was sending to %s and did not say what came of it; %s found it %q, want sending or delivered",
+					a.Errorf("task %d: %s was sending to %s and did not say what came of it; "+
+						"%s found it %q, want sending or delivered",
 						id, before.worker, to, after.worker, status)
 				}
 			}
@@ -318,7 +329,8 @@ func (a *audit) repeats() (n int) {
 			n++
 			if status := hs[i].seen[key[1]]; status != tasks.Sending {
 				a.outside++
-				a.Errorf("message %s arrived at %s again, from %s, which had found it %q; want sending", key[0], key[1], hs[i].worker, status)
+				a.Errorf("message %s arrived at %s again, from %s, which had found it %q; want sending",
+					key[0], key[1], hs[i].worker, status)
 			}
 			if hs[i-1].task != hs[i].task {
 				a.Errorf("message %s arrived by tasks %d and %d, want one", key[0], hs[i-1].task, hs[i].task)
@@ -347,7 +359,8 @@ func (a *audit) scans() {
 			began[n.Worker] = newest[n.Inbox]
 		case done:
 			if n.Token < began[n.Worker] {
-				a.Errorf("%s registered under scan lease %d of inbox %d after another run had under %d", n.Worker, n.Token, n.Inbox, began[n.Worker])
+				a.Errorf("%s registered under scan lease %d of inbox %d after another run had under %d",
+					n.Worker, n.Token, n.Inbox, began[n.Worker])
 			}
 			newest[n.Inbox] = max(newest[n.Inbox], n.Token)
 		}

@@ -136,8 +136,8 @@ func serverOf(dsn string) string {
 func (s *storm) start(t *testing.T, sl *slot) {
 	t.Helper()
 	o := orders{
-		Name: fmt.Sprintf("p%d.%d", sl.number, sl.gone), Scans: sl.scans, DB: s.cfg, Notebook: s.notebook, Lease: shortLease,
-		Seed: s.rand.Uint64(), Folders: s.folders,
+		Name: fmt.Sprintf("p%d.%d", sl.number, sl.gone), Scans: sl.scans, DB: s.cfg, Notebook: s.notebook,
+		Lease: shortLease, Seed: s.rand.Uint64(), Folders: s.folders,
 	}
 	if sl.proxy != nil {
 		o.DB.DSN = strings.Replace(s.cfg.DSN, serverOf(s.cfg.DSN), sl.proxy.Addr(), 1)

@@ -15,8 +15,10 @@ func TestPurgeBesideRegister(t *testing.T) {
 	onServers(t, func(t *testing.T, r registry) {
 		q, other := New(r.DB), New(r.again(t))
 		inboxID := r.inbox(t, "desk@example.com")
-		page := tasks.Page{InboxID: inboxID, FolderID: r.folder(t, inboxID, "INBOX", 1), Epoch: 1, Cursor: 1, Dedupe: tasks.DedupeInbox}
-		page.Entries = entries(1, 1)
+		page := tasks.Page{
+			InboxID: inboxID, FolderID: r.folder(t, inboxID, "INBOX", 1), Epoch: 1, Cursor: 1,
+			Dedupe: tasks.DedupeInbox, Entries: entries(1, 1),
+		}
 		check := func(err error) {
 			if err != nil {
 				t.Error(err)
@@ -35,7 +37,8 @@ func TestPurgeBesideRegister(t *testing.T) {
 
 		ended := make(chan error, 2)
 		r.tx(t, func(tx *gorm.DB) error { // both find the task locked, and follow one another
-			if err := tx.Exec(q.db.Lock(`SELECT id FROM monitored_emails_tasks WHERE id = ?`), claims[0].Task.ID).Error; err != nil {
+			lock := q.db.Lock(`SELECT id FROM monitored_emails_tasks WHERE id = ?`)
+			if err := tx.Exec(lock, claims[0].Task.ID).Error; err != nil {
 				return err
 			}
 			go func() { _, err := other.Purge(t.Context(), "ann", claims[0].Task.ID); ended <- err }()
@@ -46,7 +49,8 @@ func TestPurgeBesideRegister(t *testing.T) {
 		})
 		check(<-ended)
 		check(<-ended)
-		if again, err := q.Receive(t.Context(), want); err != nil || len(again) != 1 || again[0].Task.ID == claims[0].Task.ID || again[0].Task.UID != 7 {
+		again, err := q.Receive(t.Context(), want)
+		if err != nil || len(again) != 1 || again[0].Task.ID == claims[0].Task.ID || again[0].Task.UID != 7 {
 			t.Errorf("claimed %+v, %v; want a new task of UID 7", again, err)
 		}
 	})
@@ -63,7 +67,8 @@ func TestRequeueBesideRegister(t *testing.T) {
 		r.exec(t, `UPDATE monitored_folders SET uid_validity = 2, last_seen_uid = 0 WHERE id = ?`, page.FolderID)
 		page.Epoch, page.Entries[0].UID = 2, 7
 		r.beside(t, func(tx *gorm.DB) error {
-			return tx.Exec(`UPDATE monitored_emails_tasks SET status = 'in_progress', skip_reason = '', receipt = 'r', visible_at = 1`).Error
+			return tx.Exec(`UPDATE monitored_emails_tasks ` +
+				`SET status = 'in_progress', skip_reason = '', receipt = 'r', visible_at = 1`).Error
 		}, func() error { _, err := other.Register(t.Context(), page); return err })
 		got, err := q.Get(t.Context(), r.taskOf(t, page))
 		if err != nil || got.Status != tasks.InProgress || got.UID != 7 {

@@ -75,7 +75,8 @@ WHERE f.id = ? AND t.folder_id = f.id AND t.uid_validity <> ?`
 const (
 	// No join for the names: it would also lock the rows of the folder and the inbox.
 	sqlDue = `
-SELECT id, ` + taskColumns + ` FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at <= ? AND id NOT IN ?
+SELECT id, ` + taskColumns +
+		` FROM monitored_emails_tasks WHERE inbox_id = ? AND priority = ? AND visible_at <= ? AND id NOT IN ?
 ORDER BY visible_at, id LIMIT ?`
 
 	// The same tasks of both priorities, by this index alone.
@@ -156,7 +157,8 @@ WHERE id = ?`
 // Deliveries, by (task_id, recipient), and who owns which content: by the primary key (scope,
 // fingerprint, recipient) and monitored_emails_once_task.
 const (
-	sqlDeliveries = `SELECT ` + deliveryKeys + `, ` + deliveryColumns + ` FROM monitored_emails_deliveries WHERE task_id IN ? ORDER BY task_id, recipient`
+	sqlDeliveries = `SELECT ` + deliveryKeys + `, ` + deliveryColumns +
+		` FROM monitored_emails_deliveries WHERE task_id IN ? ORDER BY task_id, recipient`
 
 	sqlDropDeliveries = `DELETE FROM monitored_emails_deliveries WHERE task_id = ? AND recipient IN ?`
 
@@ -305,8 +307,9 @@ UPDATE monitored_folders SET uid_validity = 0, last_seen_uid = 0, start_uid = 0,
 WHERE inbox_id = ?`
 
 	// By monitored_emails_tasks_message, and PRIMARY KEY.
-	sqlTasksBetween      = `SELECT id FROM monitored_emails_tasks WHERE folder_id = ? AND uid_validity = ? AND uid BETWEEN ? AND ?`
-	sqlDeleteSeenBetween = `DELETE FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid BETWEEN ? AND ?`
+	sqlTasksBetween      = `SELECT id FROM monitored_emails_tasks` + betweenUIDs
+	sqlDeleteSeenBetween = `DELETE FROM monitored_emails_seen` + betweenUIDs
+	betweenUIDs          = ` WHERE folder_id = ? AND uid_validity = ? AND uid BETWEEN ? AND ?`
 
 	// What purged tasks of the inbox own in its scope, in portions, by PRIMARY KEY.
 	sqlOnceUpTo = `

@@ -36,7 +36,8 @@ SELECT id FROM monitored_emails_tasks WHERE id BETWEEN ? AND ? AND created_at >=
 	sameIDOnMySQL  = `CAST(message_id AS BINARY) = ?` // its collation would take <AbC@x> for <abc@x>
 
 	sqlBouncedCandidates = `
-SELECT ` + candidateColumns + ` FROM monitored_emails_tasks WHERE id BETWEEN ? AND ? AND id` + bouncedTasks + ` ORDER BY id DESC LIMIT ?`
+SELECT ` + candidateColumns +
+		` FROM monitored_emails_tasks WHERE id BETWEEN ? AND ? AND id` + bouncedTasks + ` ORDER BY id DESC LIMIT ?`
 
 	// For a condition on t.id, or id, of tasks. By monitored_emails_arrivals_status.
 	bouncedTasks = ` IN (SELECT task_id FROM monitored_emails_arrivals WHERE status = 'bounced')`

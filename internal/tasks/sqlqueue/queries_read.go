@@ -35,7 +35,8 @@ ORDER BY h.created_at LIMIT ?`
 // sqlTasks has no WHERE yet. The joins are LEFT: with inner joins MariaDB starts at the folder and
 // sorts all of its tasks for each portion. With another column of the inbox than its address, MySQL
 // sorts, too.
-var sqlTasks = "SELECT t.id, t." + strings.ReplaceAll(taskColumns, ", ", ", t.") + `, COALESCE(e.email_address, ''), COALESCE(f.name, ''),
+var sqlTasks = "SELECT t.id, t." + strings.ReplaceAll(taskColumns, ", ", ", t.") +
+	`, COALESCE(e.email_address, ''), COALESCE(f.name, ''),
 	EXISTS (SELECT 1 FROM monitored_emails o WHERE o.id = t.inbox_id AND o.is_active = 0)
 FROM monitored_emails_tasks t
 LEFT JOIN monitored_emails e ON e.id = t.inbox_id
@@ -104,7 +105,8 @@ WHERE inbox_id = ? AND purged_as <> ''
     WHERE n.task_id = s.task_id))
 ORDER BY s.uid`
 
-	sqlNextEpoch = `SELECT MIN(uid_validity) FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity > ? AND uid_validity < ?`
+	sqlNextEpoch = `SELECT MIN(uid_validity) FROM monitored_emails_seen ` +
+		`WHERE folder_id = ? AND uid_validity > ? AND uid_validity < ?`
 
 	sqlNextPage = `
 SELECT MIN(uid), MAX(uid) FROM (

@@ -243,7 +243,8 @@ func newSeen(page tasks.Page, e tasks.Entry, taskID int64, purgedAs string) seen
 	}
 	return seenRow{
 		FolderID: page.FolderID, UIDValidity: page.Epoch, UID: e.UID, InboxID: page.InboxID,
-		TaskID: taskID, Fingerprint: key[:], Received: seconds(e.Stated.Received), Size: e.Stated.Size, PurgedAs: purgedAs,
+		TaskID: taskID, Fingerprint: key[:],
+		Received: seconds(e.Stated.Received), Size: e.Stated.Size, PurgedAs: purgedAs,
 	}
 }
 

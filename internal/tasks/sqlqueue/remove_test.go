@@ -11,7 +11,8 @@ import (
 
 // triggers let no task with UID 5 be deleted.
 var triggers = map[string]string{
-	db.SQLite: `CREATE TRIGGER stop BEFORE DELETE ON monitored_emails_tasks WHEN OLD.uid = 5 BEGIN SELECT RAISE(ABORT, 'stop'); END`,
+	db.SQLite: `CREATE TRIGGER stop BEFORE DELETE ON monitored_emails_tasks ` +
+		`WHEN OLD.uid = 5 BEGIN SELECT RAISE(ABORT, 'stop'); END`,
 	db.MySQL: `CREATE TRIGGER stop BEFORE DELETE ON monitored_emails_tasks FOR EACH ROW
 IF OLD.uid = 5 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'stop'; END IF`,
 }
@@ -23,8 +24,14 @@ func TestRemoveCutShort(t *testing.T) {
 	onEach(t, func(t *testing.T, r registry) {
 		q := small(r.DB)
 		first, next := r.inbox(t, "a@example.com"), r.inbox(t, "b@example.com")
-		page := tasks.Page{InboxID: first, FolderID: r.folder(t, first, "INBOX", 1), Epoch: 1, Cursor: 7, Dedupe: tasks.DedupeAll, Entries: entries(1, 7)}
-		elsewhere := tasks.Page{InboxID: next, FolderID: r.folder(t, next, "INBOX", 1), Epoch: 1, Cursor: 7, Dedupe: tasks.DedupeAll, Entries: entries(7, 1)}
+		page := tasks.Page{
+			InboxID: first, FolderID: r.folder(t, first, "INBOX", 1), Epoch: 1, Cursor: 7,
+			Dedupe: tasks.DedupeAll, Entries: entries(1, 7),
+		}
+		elsewhere := tasks.Page{
+			InboxID: next, FolderID: r.folder(t, next, "INBOX", 1), Epoch: 1, Cursor: 7,
+			Dedupe: tasks.DedupeAll, Entries: entries(7, 1),
+		}
 		for _, p := range []tasks.Page{page, elsewhere} {
 			if _, err := q.Register(t.Context(), p); err != nil {
 				t.Fatal(err)
@@ -35,9 +42,12 @@ func TestRemoveCutShort(t *testing.T) {
 		if err != nil || len(claims) != 7 {
 			t.Fatalf("claimed %d, %v; want 7", len(claims), err)
 		}
-		delivered := []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Delivered}}
+		forwarded := tasks.Result{
+			Status:     tasks.Forwarded,
+			Deliveries: []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Delivered}},
+		}
 		for _, c := range claims[:6] {
-			if err := q.Finish(t.Context(), c.Receipt, tasks.Result{Status: tasks.Forwarded, Deliveries: delivered}); err != nil {
+			if err := q.Finish(t.Context(), c.Receipt, forwarded); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -58,7 +68,8 @@ func TestRemoveCutShort(t *testing.T) {
 		if _, err := q.Register(t.Context(), page); !errors.Is(err, tasks.ErrEpochChanged) {
 			t.Errorf("register what is half removed: %v, want %v", err, tasks.ErrEpochChanged)
 		}
-		if err := q.Finish(t.Context(), claims[6].Receipt, tasks.Result{Status: tasks.Forwarded}); !errors.Is(err, tasks.ErrLeaseLost) {
+		err = q.Finish(t.Context(), claims[6].Receipt, tasks.Result{Status: tasks.Forwarded})
+		if !errors.Is(err, tasks.ErrLeaseLost) {
 			t.Errorf("finish what is removed: %v, want %v", err, tasks.ErrLeaseLost)
 		}
 		want.InboxID = next
@@ -83,12 +94,19 @@ func TestRemoveCutShort(t *testing.T) {
 		if n := left("monitored_emails_once WHERE scope = 0"); n != 7 {
 			t.Errorf("%d contents are owned everywhere, want the 6 that were delivered and the one elsewhere", n)
 		}
-		for _, table := range []string{"monitored_emails WHERE id = ?", "monitored_folders WHERE inbox_id = ?", "monitored_emails_tasks WHERE inbox_id = ?", "monitored_emails_seen WHERE inbox_id = ?", "monitored_emails_once WHERE scope = ?"} {
+		for _, table := range []string{
+			"monitored_emails WHERE id = ?",
+			"monitored_folders WHERE inbox_id = ?",
+			"monitored_emails_tasks WHERE inbox_id = ?",
+			"monitored_emails_seen WHERE inbox_id = ?",
+			"monitored_emails_once WHERE scope = ?",
+		} {
 			if n := left(table, first); n != 0 {
 				t.Errorf("%d rows are left of %s, want none", n, table)
 			}
 		}
-		if n := left("monitored_emails_deliveries WHERE task_id NOT IN (SELECT id FROM monitored_emails_tasks)"); n != 0 {
+		const ofNone = "monitored_emails_deliveries WHERE task_id NOT IN (SELECT id FROM monitored_emails_tasks)"
+		if n := left(ofNone); n != 0 {
 			t.Errorf("%d deliveries are left of no task", n)
 		}
 	})

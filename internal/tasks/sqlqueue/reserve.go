@@ -13,7 +13,8 @@ import (
 
 // Reserve implements tasks.Queue.
 func (q *Queue) Reserve(ctx context.Context, r tasks.Receipt, res tasks.Reservation) (ds []tasks.Delivery, _ error) {
-	err := q.underReceipt(ctx, &change{receipt: r, target: tasks.InProgress}, func(tx *gorm.DB, now time.Time) (bool, error) {
+	c := &change{receipt: r, target: tasks.InProgress}
+	err := q.underReceipt(ctx, c, func(tx *gorm.DB, now time.Time) (bool, error) {
 		held, err := update(tx, sqlHold, touched(now, []int64{r.TaskID}, []string{r.Token})...)
 		if err != nil || !held {
 			return false, err
@@ -64,8 +65,9 @@ func (q *Queue) reserve(tx *gorm.DB, now time.Time, r tasks.Receipt, res tasks.R
 		return nil, err
 	}
 	id := t.Identity
-	return t.Deliveries, db.Run(tx, sqlReserved, id.Fingerprint[:], t.Read, cut(id.MessageID), cut(id.Subject), cut(id.Sender),
-		storable(id.Date), id.Size, t.Revision, db.Cut(t.Route, 255), t.Priority, t.Keep, t.ID)
+	return t.Deliveries, db.Run(tx, sqlReserved, id.Fingerprint[:], t.Read,
+		cut(id.MessageID), cut(id.Subject), cut(id.Sender), storable(id.Date), id.Size,
+		t.Revision, db.Cut(t.Route, 255), t.Priority, t.Keep, t.ID)
 }
 
 // identify records what message the task is of. The ledger knows it by its content from then on,
@@ -81,7 +83,9 @@ func identify(tx *gorm.DB, t *tasks.Task, id tasks.Identity) error {
 
 // redecide replaces the recipients of a task: those who stay keep their history, and those who are
 // no longer among them are given up.
-func redecide(tx *gorm.DB, now time.Time, r tasks.Receipt, t *tasks.Task, waiting []deliveryRow, d *tasks.Decision) error {
+func redecide(
+	tx *gorm.DB, now time.Time, r tasks.Receipt, t *tasks.Task, waiting []deliveryRow, d *tasks.Decision,
+) error {
 	before := t.Deliveries
 	t.Route, t.Priority, t.Keep, t.Deliveries = d.Route, d.Priority, d.Keep, tasks.Decided(d)
 	var gone []string

@@ -21,7 +21,9 @@ func (q *Queue) Expire(ctx context.Context, inboxIDs []int64, age time.Duration,
 	return len(ids), wrap(err, "delete tasks that were forwarded long ago")
 }
 
-func (q *Queue) expire(tx *gorm.DB, now time.Time, inboxIDs []int64, age time.Duration, limit int) (ids []int64, _ error) {
+func (q *Queue) expire(
+	tx *gorm.DB, now time.Time, inboxIDs []int64, age time.Duration, limit int,
+) (ids []int64, _ error) {
 	for some := range slices.Chunk(inboxIDs, inboxesAtOnce) {
 		if len(ids) == limit {
 			break

@@ -208,8 +208,9 @@ func seconds(at time.Time) *int64 {
 // The columns of the tables whose rows are read and written all the time, in the order of the
 // fields that columns or into point to.
 const (
-	taskColumns = "inbox_id, folder_id, uid_validity, uid, message_id, fingerprint, is_read, subject, sender, email_date, size, " +
-		"revision, route, mode, mode_reason, priority, status, skip_reason, keep_reason, in_doubt, attempt_count, lost_leases, visible_at, " +
+	taskColumns = "inbox_id, folder_id, uid_validity, uid, message_id, fingerprint, is_read, " +
+		"subject, sender, email_date, size, revision, route, mode, mode_reason, priority, " +
+		"status, skip_reason, keep_reason, in_doubt, attempt_count, lost_leases, visible_at, " +
 		"receipt, worker, error_message, created_at, queued_at, updated_at, finished_at"
 	deliveryKeys    = "task_id, recipient"
 	deliveryColumns = "status, duplicate_of, code, reply, attempts, delivered_at"
@@ -219,10 +220,10 @@ const (
 
 func (r *taskRow) columns() []any {
 	return []any{
-		&r.InboxID, &r.FolderID, &r.UIDValidity, &r.UID, &r.MessageID, &r.Fingerprint, &r.IsRead, &r.Subject, &r.Sender,
-		&r.EmailDate, &r.Size, &r.Revision, &r.Route, &r.Mode, &r.ModeReason, &r.Priority, &r.Status, &r.SkipReason, &r.KeepReason,
-		&r.InDoubt, &r.AttemptCount, &r.LostLeases, &r.VisibleAt, &r.Receipt, &r.Worker, &r.ErrorMessage, &r.CreatedAt, &r.QueuedAt, &r.UpdatedAt,
-		&r.FinishedAt,
+		&r.InboxID, &r.FolderID, &r.UIDValidity, &r.UID, &r.MessageID, &r.Fingerprint, &r.IsRead,
+		&r.Subject, &r.Sender, &r.EmailDate, &r.Size, &r.Revision, &r.Route, &r.Mode, &r.ModeReason, &r.Priority,
+		&r.Status, &r.SkipReason, &r.KeepReason, &r.InDoubt, &r.AttemptCount, &r.LostLeases, &r.VisibleAt,
+		&r.Receipt, &r.Worker, &r.ErrorMessage, &r.CreatedAt, &r.QueuedAt, &r.UpdatedAt, &r.FinishedAt,
 	}
 }
 
@@ -235,7 +236,9 @@ func (r *deliveryRow) into() []any {
 func (r *onceRow) into() []any { return []any{&r.Scope, &r.Fingerprint, &r.Recipient, &r.TaskID} }
 
 func (r *seenRow) columns() []any {
-	return []any{&r.FolderID, &r.UIDValidity, &r.UID, &r.InboxID, &r.TaskID, &r.Fingerprint, &r.Received, &r.Size, &r.PurgedAs}
+	return []any{
+		&r.FolderID, &r.UIDValidity, &r.UID, &r.InboxID, &r.TaskID, &r.Fingerprint, &r.Received, &r.Size, &r.PurgedAs,
+	}
 }
 
 func upsert(tx *gorm.DB, rows []deliveryRow) error {

@@ -288,7 +288,9 @@ func (q *Queue) History(ctx context.Context, inboxIDs []int64, since time.Time) 
 		e.N = n
 		out = append(out, e)
 	}
-	slices.SortFunc(out, func(a, b tasks.Ended) int { return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Status, b.Status)) })
+	slices.SortFunc(out, func(a, b tasks.Ended) int {
+		return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Status, b.Status))
+	})
 	return out, wrap(err, "count ended tasks")
 }
 

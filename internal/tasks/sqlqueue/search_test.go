@@ -21,19 +21,30 @@ func TestSearchPlans(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = d.Close() })
 	now, ids := time.Now().UTC(), []int64{1, 2}
+	const (
+		byID  = "SEARCH monitored_emails_tasks USING INTEGER PRIMARY KEY "
+		ended = "USING COVERING INDEX " + tasksEnded
+		ofIDs = "SEARCH monitored_emails_deliveries USING COVERING INDEX " + deliveriesKey + " (task_id=?)"
+	)
 	for _, c := range []struct {
 		name, want, sql string
 		args            []any
 	}{
-		{"search", "SEARCH monitored_emails_tasks USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", sqlCandidates, []any{1, 9, 5}},
-		{"search among few", "SEARCH monitored_emails_tasks USING INTEGER PRIMARY KEY (rowid=?)", sqlCandidatesOf, []any{ids}},
-		{"recipients", "SEARCH monitored_emails_deliveries USING COVERING INDEX sqlite_autoindex_monitored_emails_deliveries_1 (task_id=?)", sqlRecipients, []any{ids}},
-		{"few", "USING COVERING INDEX monitored_emails_tasks_ended (inbox_id=? AND status=?)", sqlFew, []any{ids, tasks.Statuses, 9}},
-		{"history", "USING COVERING INDEX monitored_emails_tasks_ended (inbox_id=? AND status=? AND finished_at>? AND finished_at<?)", sqlHistory, []any{ids, endings, now, now}},
+		{"search", byID + "(rowid>? AND rowid<?)", sqlCandidates, []any{1, 9, 5}},
+		{"search among few", byID + "(rowid=?)", sqlCandidatesOf, []any{ids}},
+		{"recipients", ofIDs, sqlRecipients, []any{ids}},
+		{"few", ended + " (inbox_id=? AND status=?)", sqlFew, []any{ids, tasks.Statuses, 9}},
+		{
+			"history", ended + " (inbox_id=? AND status=? AND finished_at>? AND finished_at<?)",
+			sqlHistory,
+			[]any{ids, endings, now, now},
+		},
 		{"trail of an inbox", "USING INDEX monitored_emails_events_task (task_id=?)", sqlInboxEvents, []any{1, 9}},
 	} {
 		var plan []struct{ Detail string }
-		err := d.View(t.Context(), func(tx *gorm.DB) error { return tx.Raw("EXPLAIN QUERY PLAN "+c.sql, c.args...).Scan(&plan).Error })
+		err := d.View(t.Context(), func(tx *gorm.DB) error {
+			return tx.Raw("EXPLAIN QUERY PLAN "+c.sql, c.args...).Scan(&plan).Error
+		})
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -52,7 +63,9 @@ func TestSearchPlans(t *testing.T) {
 func TestTextsInSQL(t *testing.T) {
 	on(t, func(t *testing.T, r registry) {
 		inboxID := r.inbox(t, "texts@example.com")
-		page := tasks.Page{InboxID: inboxID, FolderID: r.folder(t, inboxID, "INBOX", 1), Epoch: 1, Entries: entries(1, 100)}
+		page := tasks.Page{
+			InboxID: inboxID, FolderID: r.folder(t, inboxID, "INBOX", 1), Epoch: 1, Entries: entries(1, 100),
+		}
 		for i := range page.Entries {
 			id := &page.Entries[i].Identity
 			id.Sender, id.MessageID = "Clerk <clerk@court.example>", fmt.Sprintf("<%d@court.example>", i)
@@ -63,7 +76,10 @@ func TestTextsInSQL(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range []tasks.Filter{
-			{Sender: "court", Subject: "HEARING NO-7."}, {MessageID: "<7@"}, {Recipient: "aNN@"}, {Recipient: "ann@", Limit: 5},
+			{Sender: "court", Subject: "HEARING NO-7."},
+			{MessageID: "<7@"},
+			{Recipient: "aNN@"},
+			{Recipient: "ann@", Limit: 5},
 		} {
 			sql, args := New(r.DB).portion(f, time.Now(), 0, 500)
 			var rows []struct{ ID int64 }

@@ -109,11 +109,16 @@ func (r registry) fixture(t *testing.T) taskstest.Fixture {
 			return r.folder(t, inboxID, name, epoch)
 		},
 		SetEpoch: func(t *testing.T, folderID, epoch int64) {
-			r.exec(t, `UPDATE monitored_folders SET uid_validity = ?, last_seen_uid = 0, start_uid = 0, baseline_uid = 0 WHERE id = ?`, epoch, folderID)
+			r.exec(t,
+				`UPDATE monitored_folders SET uid_validity = ?, last_seen_uid = 0, start_uid = 0, baseline_uid = 0 `+
+					`WHERE id = ?`,
+				epoch, folderID)
 		},
 		Cursor: func(t *testing.T, folderID int64) (uint32, uint32) {
 			var row struct{ LastSeen, Baseline uint32 }
-			r.query(t, &row, `SELECT last_seen_uid AS last_seen, baseline_uid AS baseline FROM monitored_folders WHERE id = ?`, folderID)
+			r.query(t, &row,
+				`SELECT last_seen_uid AS last_seen, baseline_uid AS baseline FROM monitored_folders WHERE id = ?`,
+				folderID)
 			return row.LastSeen, row.Baseline
 		},
 		Age: func(t *testing.T, d time.Duration) { r.age(t, d) },
@@ -166,10 +171,12 @@ func (r registry) age(t testing.TB, d time.Duration) {
 	r.tx(t, func(tx *gorm.DB) error {
 		return errors.Join(
 			tx.Exec(earlier.Replace(`UPDATE monitored_emails_tasks
-SET created_at = [created_at], queued_at = [queued_at], finished_at = [finished_at], visible_at = visible_at - ?`), d.Microseconds()).Error,
+SET created_at = [created_at], queued_at = [queued_at], finished_at = [finished_at], visible_at = visible_at - ?`),
+				d.Microseconds()).Error,
 			tx.Exec(earlier.Replace(`UPDATE monitored_emails_headers SET created_at = [created_at]`)).Error,
 			tx.Exec(earlier.Replace(`UPDATE monitored_emails_deliveries SET delivered_at = [delivered_at]`)).Error,
-			tx.Exec(earlier.Replace(`UPDATE monitored_emails_arrivals SET at = [at], reported_at = [reported_at]`)).Error,
+			tx.Exec(earlier.Replace(
+				`UPDATE monitored_emails_arrivals SET at = [at], reported_at = [reported_at]`)).Error,
 			tx.Exec(earlier.Replace(`UPDATE monitored_emails_events SET at = [at]`)).Error)
 	})
 }
@@ -181,7 +188,8 @@ func (r registry) exec(t testing.TB, sql string, args ...any) {
 
 func (r registry) query(t testing.TB, dest any, sql string, args ...any) {
 	t.Helper()
-	if err := r.View(t.Context(), func(tx *gorm.DB) error { return tx.Raw(sql, args...).Scan(dest).Error }); err != nil {
+	err := r.View(t.Context(), func(tx *gorm.DB) error { return tx.Raw(sql, args...).Scan(dest).Error })
+	if err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 }

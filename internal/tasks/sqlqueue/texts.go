@@ -21,7 +21,8 @@ func (q *Queue) texts(f tasks.Filter, add func(cond string, arg any)) {
 		}
 	}
 	for word := range words(f.Recipient) { // counted, because the servers would make a join of EXISTS, and sort
-		add("(SELECT COUNT(*) FROM monitored_emails_deliveries d WHERE d.task_id = t.id AND "+q.mayHave("d.recipient")+") > 0", word)
+		has := q.mayHave("d.recipient")
+		add("(SELECT COUNT(*) FROM monitored_emails_deliveries d WHERE d.task_id = t.id AND "+has+") > 0", word)
 	}
 }
 

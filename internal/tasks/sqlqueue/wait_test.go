@@ -31,7 +31,8 @@ func TestWaitingForLocks(t *testing.T) {
 		e.register()
 		err := other.Tx(t.Context(), func(tx *gorm.DB) error {
 			var rows []taskRow
-			if err := tx.Raw(q.db.Lock(`SELECT * FROM monitored_emails_tasks WHERE inbox_id = ?`), e.inbox).Scan(&rows).Error; err != nil {
+			lock := q.db.Lock(`SELECT * FROM monitored_emails_tasks WHERE inbox_id = ?`)
+			if err := tx.Raw(lock, e.inbox).Scan(&rows).Error; err != nil {
 				return err
 			}
 			q.patience = 1500 * time.Millisecond
@@ -63,7 +64,8 @@ func TestReceiveIsPatient(t *testing.T) {
 		got := make(chan int)
 		r.tx(t, func(tx *gorm.DB) error {
 			var rows []taskRow
-			if err := tx.Raw(q.db.Lock(`SELECT * FROM monitored_emails_tasks WHERE inbox_id = ?`), e.inbox).Scan(&rows).Error; err != nil {
+			lock := q.db.Lock(`SELECT * FROM monitored_emails_tasks WHERE inbox_id = ?`)
+			if err := tx.Raw(lock, e.inbox).Scan(&rows).Error; err != nil {
 				return err
 			}
 			go func() {

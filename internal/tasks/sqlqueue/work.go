@@ -25,7 +25,9 @@ func (q *Queue) Sending(ctx context.Context, c tasks.Claim, as tasks.Form, ds []
 			}
 			// The statement adds the ids, so that claims share it.
 			of := strings.TrimSuffix(c.Receipt.Token, tasks.Token("", c.Receipt.TaskID))
-			return sqlClaimSending, []any{now.Add(c.Lease).UnixMicro(), of, db.Cut(c.Receipt.Worker, 255), now, as.Mode, reason, c.Task.Revision}
+			return sqlClaimSending, []any{
+				now.Add(c.Lease).UnixMicro(), of, db.Cut(c.Receipt.Worker, 255), now, as.Mode, reason, c.Task.Revision,
+			}
 		},
 	})
 }
@@ -81,7 +83,9 @@ func finished(now time.Time, res tasks.Result) (update string, args []any) {
 }
 
 // Release implements tasks.Queue.
-func (q *Queue) Release(ctx context.Context, c tasks.Claim, reason string, delay time.Duration, ds []tasks.Delivery) error {
+func (q *Queue) Release(
+	ctx context.Context, c tasks.Claim, reason string, delay time.Duration, ds []tasks.Delivery,
+) error {
 	return q.journal.Commit(ctx, &change{
 		receipt: c.Receipt, offered: !c.Recorded(), target: tasks.Received, deliveries: ds,
 		row: func(now time.Time) (string, []any) {
