@@ -205,8 +205,9 @@ func TestSameAnswersOnEveryEngine(t *testing.T) {
 		insert := func(address string, seen any) error {
 			return db.Tx(testContext(t), func(tx *gorm.DB) error {
 				return tx.Exec(
-					`INSERT INTO monitored_emails (email_address, email_password, description, is_active, host, port,
-					security, allow_plaintext, username, auth, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at, last_scanned_at)
+					`INSERT INTO monitored_emails (email_address, email_password, description, is_active,
+					host, port, security, allow_plaintext, username, auth, start, last_error, scan_holder, scan_token,
+					scan_until, created_at, updated_at, last_scanned_at)
 					VALUES (?, '', '', true, '', 0, '', false, '', '', '', '', '', 0, 0, ?, ?, ?)`,
 					address, at, at, seen).Error
 			})

@@ -14,8 +14,8 @@ func (s *site) thousand() {
 	s.atOnce(func() {
 		s.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
 			INSERT INTO monitored_emails (email_address, email_password, description, is_active,
-			host, port, security, allow_plaintext, username, auth, start, last_error, scan_holder, scan_token, scan_until,
-			created_at, updated_at, last_scanned_at)
+			host, port, security, allow_plaintext, username, auth, start, last_error,
+			scan_holder, scan_token, scan_until, created_at, updated_at, last_scanned_at)
 			SELECT printf('box-%04d@firm.example', i), '', '', 1,
 			host, port, security, 0, username, auth, start, '', '', 0, 0,
 			created_at, updated_at, last_scanned_at

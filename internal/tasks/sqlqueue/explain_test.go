@@ -63,8 +63,10 @@ func crowded(t testing.TB, r registry, finished, due int) (inboxID, folderID int
 		SELECT id, 'desk@firm.example', 'delivered', 250, 'ok', 1 FROM monitored_emails_tasks`)
 	r.exec(t, `INSERT INTO monitored_emails_once (scope, fingerprint, recipient, task_id)
 		SELECT inbox_id, fingerprint, 'desk@firm.example', id FROM monitored_emails_tasks`)
-	r.exec(t, `INSERT INTO monitored_emails_arrivals (task_id, recipient, inbox_id, status, code, enhanced, reply, remote, target, at, reported_at)
-		SELECT id, 'desk@firm.example', inbox_id, CASE WHEN uid % 100 = 0 THEN 'bounced' ELSE 'confirmed' END, 550, '', '', '', '', updated_at, updated_at
+	r.exec(t, `INSERT INTO monitored_emails_arrivals (task_id, recipient, inbox_id, status, code,
+		enhanced, reply, remote, target, at, reported_at)
+		SELECT id, 'desk@firm.example', inbox_id, CASE WHEN uid % 100 = 0 THEN 'bounced' ELSE 'confirmed' END, 550,
+		'', '', '', '', updated_at, updated_at
 		FROM monitored_emails_tasks`)
 	if _, err := New(r.DB).Register(t.Context(), tasks.Page{
 		InboxID: inboxID, FolderID: folderID, Epoch: 1, Cursor: 1, Entries: entries(1_000_000, due),

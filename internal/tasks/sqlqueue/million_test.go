@@ -72,7 +72,8 @@ func (r registry) endedTasks(t *testing.T, inboxID, folderID int64) {
 	for n := 0; n < million; n += portion {
 		exec(`INSERT INTO monitored_emails_tasks `+
 			`(inbox_id, folder_id, uid_validity, uid, message_id, fingerprint, subject, sender,
-			size, route, priority, status, attempt_count, lost_leases, receipt, worker, error_message, created_at, queued_at, updated_at, finished_at)
+			size, route, priority, status, attempt_count, lost_leases, receipt, worker, error_message,
+			created_at, queued_at, updated_at, finished_at)
 			SELECT ?, ?, 1, n + ?, '', UNHEX(SHA2(n + ?, 256)), '', '', 1, 'desk', 0, 'forwarded', 1, 0, 'r', 'w', '',
 			NOW(6), NOW(6), NOW(6), NOW(6) - INTERVAL ? - n SECOND FROM numbers ORDER BY n`,
 			inboxID, folderID, n, n, million-n)

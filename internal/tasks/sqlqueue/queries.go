@@ -35,7 +35,8 @@ WHERE folder_id = ? AND uid_validity = ? AND uid = ?`
 	sqlRegisteredByUID = sqlSeenByUID + ` AND task_id > 0`
 
 	sqlSeenByFingerprint = `
-SELECT s.folder_id, s.uid_validity, s.task_id, s.fingerprint, s.purged_as, COALESCE(t.status, ''), COALESCE(t.skip_reason, '')
+SELECT s.folder_id, s.uid_validity, s.task_id, s.fingerprint, s.purged_as,
+  COALESCE(t.status, ''), COALESCE(t.skip_reason, '')
 FROM monitored_emails_seen s LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
 WHERE s.fingerprint IN ?
 ORDER BY s.task_id, s.uid_validity, s.uid`
@@ -143,7 +144,8 @@ UPDATE monitored_emails_tasks SET status = 'received', attempt_count = attempt_c
 	sqlPostpone = `UPDATE monitored_emails_tasks SET visible_at = ? WHERE id = ?`
 
 	sqlHolder = `
-SELECT t.status, t.receipt, t.worker, e.is_active FROM monitored_emails_tasks t JOIN monitored_emails e ON e.id = t.inbox_id
+SELECT t.status, t.receipt, t.worker, e.is_active
+FROM monitored_emails_tasks t JOIN monitored_emails e ON e.id = t.inbox_id
 WHERE t.id = ?`
 
 	sqlTask = `SELECT id, ` + taskColumns + ` FROM monitored_emails_tasks WHERE id = ?`
@@ -220,8 +222,8 @@ const (
 	sqlTake = `UPDATE monitored_emails_tasks SET ` + touch + `, receipt = '' WHERE id = ? AND status IN ?`
 
 	sqlRestart = `
-UPDATE monitored_emails_tasks SET status = 'received', skip_reason = '', error_message = '', revision = '', receipt = '',
-  visible_at = ?, queued_at = ?, finished_at = NULL
+UPDATE monitored_emails_tasks SET status = 'received', skip_reason = '', error_message = '', revision = '',
+  receipt = '', visible_at = ?, queued_at = ?, finished_at = NULL
 WHERE id = ?`
 
 	sqlForgetAttempts = `UPDATE monitored_emails_tasks SET attempt_count = 0, lost_leases = 0 WHERE id = ?`

@@ -51,7 +51,8 @@ const (
 
 	sqlRequeueDeliveries = `
 UPDATE monitored_emails_deliveries SET code = CASE WHEN status = 'delivered' THEN 0 ELSE code END,
-  reply = CASE WHEN status = 'delivered' THEN '' ELSE reply END, status = 'pending', duplicate_of = NULL, delivered_at = NULL
+  reply = CASE WHEN status = 'delivered' THEN '' ELSE reply END,
+  status = 'pending', duplicate_of = NULL, delivered_at = NULL
 WHERE task_id = ? AND (status <> 'delivered' OR recipient IN (
   SELECT recipient FROM monitored_emails_arrivals WHERE task_id = ? AND status = 'bounced'))`
 

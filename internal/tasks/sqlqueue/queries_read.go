@@ -79,8 +79,10 @@ WHERE v.event = 'conflict' AND v.at > ? GROUP BY t.inbox_id`
 	sqlAccounted = `
 SELECT s.uid, s.fingerprint, s.received, s.size, s.task_id, s.purged_as,
   COALESCE(t.status, ''), COALESCE(t.skip_reason, ''), COALESCE(t.error_message, ''), t.queued_at, t.visible_at,
-  COALESCE(d.recipient, ''), COALESCE(d.status, ''), d.duplicate_of, COALESCE(d.code, 0), COALESCE(d.reply, ''), COALESCE(d.attempts, 0), d.delivered_at,
-  COALESCE(a.status, ''), COALESCE(a.code, 0), COALESCE(a.enhanced, ''), COALESCE(a.reply, ''), COALESCE(a.remote, ''), COALESCE(a.target, ''), a.at
+  COALESCE(d.recipient, ''), COALESCE(d.status, ''), d.duplicate_of,
+  COALESCE(d.code, 0), COALESCE(d.reply, ''), COALESCE(d.attempts, 0), d.delivered_at,
+  COALESCE(a.status, ''), COALESCE(a.code, 0), COALESCE(a.enhanced, ''), COALESCE(a.reply, ''),
+  COALESCE(a.remote, ''), COALESCE(a.target, ''), a.at
 FROM monitored_emails_seen s
 LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
 LEFT JOIN monitored_emails_deliveries d ON d.task_id = t.id
@@ -110,7 +112,8 @@ ORDER BY s.uid`
 
 	sqlNextPage = `
 SELECT MIN(uid), MAX(uid) FROM (
-  SELECT uid FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid > ? ORDER BY uid LIMIT ?) AS page`
+  SELECT uid FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid > ?
+  ORDER BY uid LIMIT ?) AS page`
 )
 
 // Searching.

@@ -135,12 +135,13 @@ func (r registry) fixture(t *testing.T) taskstest.Fixture {
 
 const (
 	testInbox = `
-INSERT INTO monitored_emails (email_address, email_password, description, is_active, host, port, security, allow_plaintext, username, auth,
-  start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at)
+INSERT INTO monitored_emails (email_address, email_password, description, is_active, host, port, security,
+  allow_plaintext, username, auth, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at)
 VALUES (?, '', '', 1, 'imap.example.com', 993, 'tls', 0, '', 'auto', 'all', '', '', 0, 0, ?, ?)`
 
 	testFolder = `
-INSERT INTO monitored_folders (inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid, initialized_at)
+INSERT INTO monitored_folders (inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid,
+  initialized_at)
 VALUES (?, ?, 1, ?, 0, 0, 0, ?)`
 )
 

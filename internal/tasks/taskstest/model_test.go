@@ -31,9 +31,12 @@ func TestPrint(t *testing.T) {
 	})
 	want := `func TestCounterexample(t *testing.T) {
 	taskstest.Replay(t, open(t),
-		taskstest.Register{Folder:1, Messages:[]taskstest.Message{taskstest.Message{UID:0x3, Content:2, Route:"desk", To:[]string{"ann@x.example"}}, taskstest.Message{UID:0x4, Unread:true}}, Dedupe:"inbox"},
+		taskstest.Register{Folder:1, Messages:[]taskstest.Message{` +
+		`taskstest.Message{UID:0x3, Content:2, Route:"desk", To:[]string{"ann@x.example"}}, ` +
+		`taskstest.Message{UID:0x4, Unread:true}}, Dedupe:"inbox"},
 		taskstest.Receive{Max:2},
-		taskstest.Do{What:"finish", Of:taskstest.Of{Claim:1}, Status:"error", Delay:90000000000, Outcomes:[]taskstest.Outcome{taskstest.Outcome{To:1, Status:"pending", Code:451}}},
+		taskstest.Do{What:"finish", Of:taskstest.Of{Claim:1}, Status:"error", Delay:90000000000, ` +
+		`Outcomes:[]taskstest.Outcome{taskstest.Outcome{To:1, Status:"pending", Code:451}}},
 		taskstest.Operate{What:"purge", Tasks:[]int{0, 1}},
 		taskstest.Again{},
 	)
