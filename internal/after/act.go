@@ -53,7 +53,8 @@ func (v *visit) verify(ctx context.Context, at place, jobs []*job) error {
 	there, err := v.conn.Metadata(ctx, uidsOf(jobs))
 	for _, j := range jobs {
 		if slices.ContainsFunc(there, func(m imapsrc.Meta) bool { return m.UID == j.task.UID && m.Size > 0 }) {
-			j.stays("the server answers OK, but the message is still in its folder; the login may lack the right to delete there")
+			j.stays("the server answers OK, but the message is still in its folder; " +
+				"the login may lack the right to delete there")
 		}
 	}
 	return err

@@ -3,7 +3,6 @@ package after
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -79,21 +78,33 @@ func TestFlags(t *testing.T) {
 
 // TestLeavesAlone: what is not certainly the message of a task that ended like that is left alone.
 func TestLeavesAlone(t *testing.T) {
+	type change = func(r *rig, task *tasks.Task)
+	status := func(s tasks.Status) change { return func(_ *rig, task *tasks.Task) { task.Status = s } }
+	keep := func(why tasks.KeepReason) change { return func(_ *rig, task *tasks.Task) { task.Keep = why } }
+	delivery := func(s tasks.DeliveryStatus) change {
+		return func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = s }
+	}
+	const (
+		uncertain = "it is not certain that each recipient has"
+		undecided = "it is not known whether a route matches"
+	)
 	tests := []struct {
 		name, action string
-		change       func(r *rig, task *tasks.Task)
+		change       change
 		status       outbox.Status
 		why          string
 	}{
-		{"requeued", "delete", func(_ *rig, task *tasks.Task) { task.Status = tasks.Received }, outbox.Dropped, "the task is received now"},
-		{"a recipient without it", "delete", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Failed }, outbox.Dropped, "it is not certain that each recipient has"},
-		{"uncertain", "delete", func(_ *rig, task *tasks.Task) { task.Status = tasks.Uncertain }, outbox.Dropped, "the task is uncertain now"},
-		{"a recipient who waits", "move:Done", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Pending }, outbox.Dropped, "it is not certain that each recipient has"},
-		{"a recipient who is being sent to", "delete", func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Sending }, outbox.Dropped, "it is not certain that each recipient has"},
+		{"requeued", "delete", status(tasks.Received), outbox.Dropped, "the task is received now"},
+		{"a recipient without it", "delete", delivery(tasks.Failed), outbox.Dropped, uncertain},
+		{"uncertain", "delete", status(tasks.Uncertain), outbox.Dropped, "the task is uncertain now"},
+		{"a recipient who waits", "move:Done", delivery(tasks.Pending), outbox.Dropped, uncertain},
+		{"a recipient who is being sent to", "delete", delivery(tasks.Sending), outbox.Dropped, uncertain},
 		{"one of two recipients refused", "move:Done", func(_ *rig, task *tasks.Task) {
 			task.Deliveries = append(task.Deliveries, tasks.Delivery{Recipient: "y@firm.example", Status: tasks.Failed})
-		}, outbox.Dropped, "it is not certain that each recipient has"},
-		{"not allowed", "delete", func(r *rig, _ *tasks.Task) { r.in.AllowDelete = false }, outbox.Dropped, "inbox set desk@firm.example --allow-delete"},
+		}, outbox.Dropped, uncertain},
+		{"not allowed", "delete", func(r *rig, _ *tasks.Task) {
+			r.in.AllowDelete = false
+		}, outbox.Dropped, "inbox set desk@firm.example --allow-delete"},
 		{"not wanted any more", "delete", func(r *rig, task *tasks.Task) {
 			task.Route = "court"
 			r.worker.Wants = func(kind outbox.Kind, route, action string) (time.Duration, bool) {
@@ -105,20 +116,31 @@ func TestLeavesAlone(t *testing.T) {
 			task.FinishedAt = &ended
 			r.worker.Wants = func(outbox.Kind, string, string) (time.Duration, bool) { return 2 * time.Hour, true }
 		}, outbox.Waiting, ""},
-		{"a notice was forwarded", "delete", func(_ *rig, task *tasks.Task) { task.Form.Mode = "notice" }, outbox.Dropped, "only a notice"},
-		{"a route may match", "delete", func(_ *rig, task *tasks.Task) { task.Keep = tasks.KeepUndecided }, outbox.Dropped, "it is not known whether a route matches"},
-		{"another route may match", "move:Done", func(_ *rig, task *tasks.Task) { task.Keep = tasks.KeepUndecided }, outbox.Dropped, "it is not known whether a route matches"},
-		{"a contact without an address", "move:Done", func(_ *rig, task *tasks.Task) { task.Keep = tasks.KeepUnreached }, outbox.Dropped, "a route names a recipient that has no address"},
-		{"a recipient who reads it here", "delete", func(_ *rig, task *tasks.Task) { task.Keep = tasks.KeepOwnCopy }, outbox.Dropped, "the inbox's own address is a recipient"},
+		{"a notice was forwarded", "delete", func(_ *rig, task *tasks.Task) {
+			task.Form.Mode = "notice"
+		}, outbox.Dropped, "only a notice"},
+		{"a route may match", "delete", keep(tasks.KeepUndecided), outbox.Dropped, undecided},
+		{"another route may match", "move:Done", keep(tasks.KeepUndecided), outbox.Dropped, undecided},
+		{
+			"a contact without an address", "move:Done", keep(tasks.KeepUnreached),
+			outbox.Dropped, "a route names a recipient that has no address",
+		},
+		{
+			"a recipient who reads it here", "delete", keep(tasks.KeepOwnCopy),
+			outbox.Dropped, "the inbox's own address is a recipient",
+		},
 		{"a duplicate of what nobody has", "delete", func(r *rig, task *tasks.Task) {
 			task.Deliveries[0].Status, task.Deliveries[0].DuplicateOf = tasks.Duplicated, 5
-			r.tasks[5] = tasks.Task{ID: 5, Deliveries: []tasks.Delivery{{Recipient: "x@firm.example", Status: tasks.Failed}}}
-		}, outbox.Dropped, "it is not certain that each recipient has"},
+			failed := tasks.Delivery{Recipient: "x@firm.example", Status: tasks.Failed}
+			r.tasks[5] = tasks.Task{ID: 5, Deliveries: []tasks.Delivery{failed}}
+		}, outbox.Dropped, uncertain},
 		{"a recipient bounced", "delete", func(_ *rig, task *tasks.Task) {
 			task.Deliveries[0].Arrival = &tasks.Arrival{Status: tasks.Bounced}
-		}, outbox.Dropped, "it is not certain that each recipient has"},
+		}, outbox.Dropped, uncertain},
 		{"in that folder", "move:INBOX", func(*rig, *tasks.Task) {}, outbox.Dropped, "already in the folder"},
-		{"another UIDVALIDITY", "delete", func(_ *rig, task *tasks.Task) { task.Epoch++ }, outbox.Waiting, "UIDVALIDITY"},
+		{"another UIDVALIDITY", "delete", func(_ *rig, task *tasks.Task) {
+			task.Epoch++
+		}, outbox.Waiting, "UIDVALIDITY"},
 		{"another content", "delete", func(r *rig, task *tasks.Task) {
 			n := r.noted[task.UID]
 			n.Fingerprint[0]++
@@ -153,7 +175,9 @@ func TestLeavesAlone(t *testing.T) {
 			n.Fingerprint = n.Stated.Outline()
 			r.noted[task.UID] = n
 		}, outbox.Dropped, "never read"},
-		{"not in the ledger", "seen", func(r *rig, task *tasks.Task) { delete(r.noted, task.UID) }, outbox.DeadLetter, "registry"},
+		{"not in the ledger", "seen", func(r *rig, task *tasks.Task) {
+			delete(r.noted, task.UID)
+		}, outbox.DeadLetter, "registry"},
 		{"no folder", "move:Nowhere", func(*rig, *tasks.Task) {}, outbox.Waiting, "after.create_folders"},
 	}
 	for _, tt := range tests {
@@ -209,88 +233,6 @@ func TestCreatesFolders(t *testing.T) {
 		r.work()
 		r.wantEnd(1, outbox.Done, "")
 		r.wantIn("Archive/2026", "message 0")
-	})
-}
-
-// errKilled is what a worker meets that is killed.
-var errKilled = errors.New("killed")
-
-// mortal is a session whose worker is killed before or after its nth step.
-type mortal struct {
-	*imapsrc.Conn
-	r     *rig
-	left  *int
-	after bool
-}
-
-func (m *mortal) step(f func() error) error {
-	*m.left--
-	switch {
-	case *m.left > 0:
-		return f()
-	case *m.left < 0:
-		return errKilled
-	}
-	m.r.dead = true
-	if m.after {
-		_ = f()
-	}
-	return errKilled
-}
-
-func (m *mortal) AddFlag(ctx context.Context, uids []uint32, flag string) error {
-	return m.step(func() error { return m.Conn.AddFlag(ctx, uids, flag) })
-}
-
-func (m *mortal) Move(ctx context.Context, uids []uint32, folder string) error {
-	return m.step(func() error { return m.Conn.Move(ctx, uids, folder) })
-}
-
-func (m *mortal) Copy(ctx context.Context, uids []uint32, folder string) (copied []uint32, err error) {
-	err = m.step(func() (err error) { copied, err = m.Conn.Copy(ctx, uids, folder); return err })
-	return copied, err
-}
-
-func (m *mortal) Create(ctx context.Context, folder string) error {
-	return m.step(func() error { return m.Conn.Create(ctx, folder) })
-}
-
-func (m *mortal) Expunge(ctx context.Context, uids []uint32) error {
-	if err := m.step(func() error { return m.AddFlag(ctx, uids, `\Deleted`) }); err != nil {
-		return err
-	}
-	return m.step(func() error { return m.Conn.Expunge(ctx, uids) })
-}
-
-// TestKilled kills the worker before and after each step. The next one goes on, and in the end each
-// message is where it should be, once.
-func TestKilled(t *testing.T) {
-	moveAndNot(t, func(t *testing.T, without []imap.Cap) {
-		for n := 1; n <= 5; n++ {
-			for _, after := range []bool{false, true} {
-				t.Run(fmt.Sprintf("step %d, after it %t", n, after), func(t *testing.T) {
-					r := newRig(t, 4, without...)
-					r.worker.CreateFolders = true
-					r.wants("move:Archive", 1, 2)
-					r.wants("delete", 3)
-					left := n
-					dial := r.worker.Dial
-					r.worker.Dial = func(ctx context.Context, _ inbox.Inbox) (Server, error) {
-						conn, err := r.dial(ctx)
-						return &mortal{conn, r, &left, after}, err
-					}
-					_ = r.worker.Work(t.Context(), []inbox.Inbox{r.in}) // fails when it is killed
-					r.worker.Dial, r.dead = dial, false
-					r.now += r.worker.Lease
-					r.work()
-					r.wantIn("Archive", "message 0", "message 1")
-					r.wantIn("INBOX", "message 3")
-					for id := range int64(3) {
-						r.wantEnd(id+1, outbox.Done, "")
-					}
-				})
-			}
-		}
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/message"
 	"postrider/internal/outbox"
 )
 
@@ -30,7 +29,7 @@ func (b breaking) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, 
 	return b.Conn.Metadata(ctx, uids)
 }
 
-func (b breaking) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (b breaking) Bodies(ctx context.Context, uids []uint32, each eachBody) (imapsrc.Result, error) {
 	i := slices.Index(uids, b.body)
 	if i < 0 {
 		return b.Conn.Bodies(ctx, uids, each)
@@ -50,7 +49,11 @@ func (b breaking) fall(uid uint32) error {
 // TestOneBreaksTheConnection: the other messages do not wait for one that breaks the connection
 // each time, and that one is given up.
 func TestOneBreaksTheConnection(t *testing.T) {
-	for name, with := range map[string]breaking{"size and date": {meta: 3}, "content": {body: 3}, "content, named": {body: 3, names: true}} {
+	for name, with := range map[string]breaking{
+		"size and date":  {meta: 3},
+		"content":        {body: 3},
+		"content, named": {body: 3, names: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, 5)
 			r.with(func(c *imapsrc.Conn) Server {
@@ -119,12 +122,13 @@ func TestCutOff(t *testing.T) {
 // TestLogins: a server that refuses the login, or asks to be left alone, is not asked again for
 // each action.
 func TestLogins(t *testing.T) {
+	notNow := errors.New("not now")
 	for name, tt := range map[string]struct {
 		err   error
 		again time.Duration
 	}{
-		"a wrong password": {&imapsrc.Error{Kind: imapsrc.KindAuth, Err: errors.New("not now")}, loginAgain},
-		"a hint":           {&imapsrc.Error{Kind: imapsrc.KindUnavailable, Err: errors.New("not now"), BackOff: time.Hour}, time.Hour},
+		"a wrong password": {&imapsrc.Error{Kind: imapsrc.KindAuth, Err: notNow}, loginAgain},
+		"a hint":           {&imapsrc.Error{Kind: imapsrc.KindUnavailable, Err: notNow, BackOff: time.Hour}, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, 1)
@@ -139,7 +143,8 @@ func TestLogins(t *testing.T) {
 			}
 			r.ended = func() { // another host looks for work
 				if due, err := r.InboxesDue(t.Context(), outbox.Server); len(due) > 0 || err != nil {
-					t.Errorf("while claims are released, the inboxes %d are due, %v; want none: the pause came first", due, err)
+					t.Errorf("while claims are released, the inboxes %d are due, %v; "+
+						"want none: the pause came first", due, err)
 				}
 			}
 			for r.now = 0; r.now < tt.again; r.now += time.Minute {
@@ -167,7 +172,7 @@ type slowly struct {
 	renewed <-chan struct{}
 }
 
-func (s slowly) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (s slowly) Bodies(ctx context.Context, uids []uint32, each eachBody) (imapsrc.Result, error) {
 	for range 2 {
 		<-s.renewed
 	}
@@ -192,7 +197,7 @@ type whileReading struct {
 	f func()
 }
 
-func (w whileReading) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (w whileReading) Bodies(ctx context.Context, uids []uint32, each eachBody) (imapsrc.Result, error) {
 	w.f()
 	return w.Conn.Bodies(ctx, uids, each)
 }

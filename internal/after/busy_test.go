@@ -60,8 +60,17 @@ func workerFor(o Outbox, boxes []inbox.Inbox) *Worker {
 
 // TestBusyInbox: an inbox whose actions take long holds up no other, and is not worked on twice.
 func TestBusyInbox(t *testing.T) {
-	o := &twoInboxes{rig: &rig{t: t, due: map[int64]time.Duration{}}, answer: make(chan struct{}), asked: make(chan int64, 9), ended: make(chan int64, 9), done: map[int64]bool{}}
-	boxes := []inbox.Inbox{{ID: 1, Address: "a@firm.example", Active: true}, {ID: 2, Address: "b@firm.example", Active: true}}
+	o := &twoInboxes{
+		rig:    &rig{t: t, due: map[int64]time.Duration{}},
+		answer: make(chan struct{}),
+		asked:  make(chan int64, 9),
+		ended:  make(chan int64, 9),
+		done:   map[int64]bool{},
+	}
+	boxes := []inbox.Inbox{
+		{ID: 1, Address: "a@firm.example", Active: true},
+		{ID: 2, Address: "b@firm.example", Active: true},
+	}
 	w := workerFor(o, boxes)
 	w.Registry, w.Wants = o, func(outbox.Kind, string, string) (time.Duration, bool) { return 0, true }
 	check(t, w.Begin(t.Context()))
@@ -129,8 +138,11 @@ func TestArrived(t *testing.T) {
 	copied := func(to string, of int64) tasks.Delivery {
 		return tasks.Delivery{Recipient: to, Status: tasks.Duplicated, DuplicateOf: of}
 	}
+	y := func(s tasks.DeliveryStatus) tasks.Delivery {
+		return tasks.Delivery{Recipient: "y@firm.example", Status: s}
+	}
 	known := map[int64]tasks.Task{
-		5: {ID: 5, Deliveries: []tasks.Delivery{has("x@FIRM.example"), {Recipient: "y@firm.example", Status: tasks.Failed}}},
+		5: {ID: 5, Deliveries: []tasks.Delivery{has("x@FIRM.example"), y(tasks.Failed)}},
 	}
 	for _, c := range []struct {
 		name string
@@ -141,7 +153,7 @@ func TestArrived(t *testing.T) {
 		{"by another task", []tasks.Delivery{copied("x@firm.example", 5)}, true},
 		{"by a task that is purged", []tasks.Delivery{has("z@firm.example"), copied("x@firm.example", 4)}, false},
 		{"by a task that failed", []tasks.Delivery{copied("y@firm.example", 5)}, false},
-		{"by half", []tasks.Delivery{has("x@firm.example"), {Recipient: "y@firm.example", Status: tasks.Pending}}, false},
+		{"by half", []tasks.Delivery{has("x@firm.example"), y(tasks.Pending)}, false},
 	} {
 		if got := arrived(tasks.Task{Deliveries: c.ds}, known); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
@@ -162,8 +174,10 @@ func TestKeeps(t *testing.T) {
 		{"somebody without an address", tasks.Task{Keep: tasks.KeepUnreached}, true, true},
 		{"the inbox's own copy", tasks.Task{Keep: tasks.KeepOwnCopy}, false, true},
 	} {
-		if fromMove, fromDelete := keeps(c.task, false) != "", keeps(c.task, true) != ""; fromMove != c.fromMove || fromDelete != c.fromDelete {
-			t.Errorf("%s: kept from a move %t, from a deletion %t; want %t, %t", c.name, fromMove, fromDelete, c.fromMove, c.fromDelete)
+		fromMove, fromDelete := keeps(c.task, false) != "", keeps(c.task, true) != ""
+		if fromMove != c.fromMove || fromDelete != c.fromDelete {
+			t.Errorf("%s: kept from a move %t, from a deletion %t; want %t, %t",
+				c.name, fromMove, fromDelete, c.fromMove, c.fromDelete)
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
-	"postrider/internal/message"
 	"postrider/internal/outbox"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
@@ -59,7 +58,7 @@ type meanwhile struct {
 	f func()
 }
 
-func (m meanwhile) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (m meanwhile) Bodies(ctx context.Context, uids []uint32, each eachBody) (imapsrc.Result, error) {
 	m.f()
 	return m.Conn.Bodies(ctx, uids, each)
 }
@@ -102,7 +101,7 @@ type counting struct {
 	read, moves *int
 }
 
-func (c counting) Bodies(ctx context.Context, uids []uint32, each func(uint32, *message.Message) error) (imapsrc.Result, error) {
+func (c counting) Bodies(ctx context.Context, uids []uint32, each eachBody) (imapsrc.Result, error) {
 	*c.read += len(uids)
 	return c.Conn.Bodies(ctx, uids, each)
 }
@@ -213,7 +212,8 @@ func TestUnkept(t *testing.T) {
 		t.Errorf("%d have the flag", got)
 	}
 	r.in.Folders = []inbox.Folder{{Name: "INBOX", Active: true}}
-	problems, err := r.worker.Check(t.Context(), forgetful{r.open("INBOX")}, r.in, nil, []route.Action{route.Seen, "flag:$Forwarded"}, nil)
+	actions := []route.Action{route.Seen, "flag:$Forwarded"}
+	problems, err := r.worker.Check(t.Context(), forgetful{r.open("INBOX")}, r.in, nil, actions, nil)
 	check(t, err)
 	if want := []string{"after: the folder INBOX does not keep the flag $Forwarded"}; !slices.Equal(problems, want) {
 		t.Errorf("the check says %q, want %q", problems, want)

@@ -13,12 +13,15 @@ import (
 
 // Check says which of the actions cannot be done in an inbox, and how to fix it. It changes
 // nothing. Of all actions, forwarded are those for forwarded messages.
-func (w *Worker) Check(ctx context.Context, conn Server, in inbox.Inbox, active []inbox.Inbox, actions, forwarded []route.Action) (problems []string, _ error) {
+func (w *Worker) Check(
+	ctx context.Context, conn Server, in inbox.Inbox, active []inbox.Inbox, actions, forwarded []route.Action,
+) (problems []string, _ error) {
 	if slices.ContainsFunc(actions, func(a route.Action) bool { _, marks := a.Flag(); return !marks }) {
 		for _, folder := range in.Watched() {
 			if other := sharedWith(in, active, folder); other != "" {
 				problems = append(problems, fmt.Sprintf(
-					"after: the inbox %s has the same account and watches the folder %q, too, so nothing in it is moved or deleted; watch it in one inbox only", other, folder))
+					"after: the inbox %s has the same account and watches the folder %q, too, "+
+						"so nothing in it is moved or deleted; watch it in one inbox only", other, folder))
 			}
 		}
 	}
@@ -26,7 +29,9 @@ func (w *Worker) Check(ctx context.Context, conn Server, in inbox.Inbox, active 
 		folder, moves := action.Folder()
 		if other := w.forwardsAgain(in, active, folder); moves && other != "" && slices.Contains(forwarded, action) {
 			problems = append(problems, fmt.Sprintf(
-				"after: the inbox %s has the same account and watches the folder %q, so no forwarded message is moved there; use another folder, watch it in one inbox only, or set dedupe to all", other, folder))
+				"after: the inbox %s has the same account and watches the folder %q, "+
+					"so no forwarded message is moved there; use another folder, "+
+					"watch it in one inbox only, or set dedupe to all", other, folder))
 		}
 		problem, err := w.check(ctx, conn, in, action)
 		if err != nil {
@@ -57,7 +62,8 @@ func (w *Worker) check(ctx context.Context, conn Server, in inbox.Inbox, action 
 		}
 		return "", err
 	case !in.AllowDelete:
-		return fmt.Sprintf("nothing is deleted here before it is allowed: postrider inbox set %s --allow-delete", text.Arg(in.Address)), nil
+		return fmt.Sprintf("nothing is deleted here before it is allowed: "+
+			"postrider inbox set %s --allow-delete", text.Arg(in.Address)), nil
 	case conn.IsGmail():
 		trash, err := conn.Trash(ctx)
 		if err == nil && trash == "" {

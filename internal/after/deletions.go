@@ -50,9 +50,13 @@ func (w *Worker) Deletions(ctx context.Context, boxes []inbox.Inbox) ([]Deletion
 		if t.FinishedAt != nil && at.Before(t.FinishedAt.Add(delay)) { // delete_after is longer now
 			at = t.FinishedAt.Add(delay).UTC()
 		}
-		v, j := &visit{worker: w, in: of[e.InboxID], boxes: active}, &job{claim: outbox.Claim{Entry: e}, task: t, known: known}
+		v := &visit{worker: w, in: of[e.InboxID], boxes: active}
+		j := &job{claim: outbox.Claim{Entry: e}, task: t, known: known}
 		if v.admit(j, place{action: route.Delete}, at); j.end == nil {
-			out = append(out, Deletion{Inbox: t.Inbox, Folder: t.Folder, UID: t.UID, Task: t.ID, Subject: t.Identity.Subject, At: at})
+			out = append(out, Deletion{
+				Inbox: t.Inbox, Folder: t.Folder, UID: t.UID,
+				Task: t.ID, Subject: t.Identity.Subject, At: at,
+			})
 		}
 	}
 	return out, err

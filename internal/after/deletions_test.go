@@ -20,11 +20,15 @@ func TestDeletions(t *testing.T) {
 		change func(r *rig, task *tasks.Task)
 		want   []time.Time
 	}{
-		"delete_after is longer now":  {func(*rig, *tasks.Task) {}, []time.Time{ended.Add(delay)}},
-		"delete_after is shorter now": {func(r *rig, _ *tasks.Task) { r.entries[0].VisibleAt = &inTime }, []time.Time{inTime}},
-		"requeued":                    {func(_ *rig, task *tasks.Task) { task.Status = tasks.Received }, nil},
-		"purged":                      {func(_ *rig, task *tasks.Task) { *task = tasks.Task{} }, nil},
-		"a recipient without it":      {func(_ *rig, task *tasks.Task) { task.Deliveries[0].Status = tasks.Failed }, nil},
+		"delete_after is longer now": {func(*rig, *tasks.Task) {}, []time.Time{ended.Add(delay)}},
+		"delete_after is shorter now": {func(r *rig, _ *tasks.Task) {
+			r.entries[0].VisibleAt = &inTime
+		}, []time.Time{inTime}},
+		"requeued": {func(_ *rig, task *tasks.Task) { task.Status = tasks.Received }, nil},
+		"purged":   {func(_ *rig, task *tasks.Task) { *task = tasks.Task{} }, nil},
+		"a recipient without it": {func(_ *rig, task *tasks.Task) {
+			task.Deliveries[0].Status = tasks.Failed
+		}, nil},
 		"a notice was forwarded":      {func(_ *rig, task *tasks.Task) { task.Form.Mode = "notice" }, nil},
 		"a route may match":           {func(_ *rig, task *tasks.Task) { task.Keep = tasks.KeepUndecided }, nil},
 		"the inbox's own copy":        {func(_ *rig, task *tasks.Task) { task.Keep = tasks.KeepOwnCopy }, nil},
@@ -35,7 +39,7 @@ func TestDeletions(t *testing.T) {
 			r.worker.Wants = func(outbox.Kind, string, string) (time.Duration, bool) { return delay, false }
 		}, nil},
 		"another inbox watches the folder": {func(r *rig, _ *tasks.Task) {
-			r.others = []inbox.Inbox{{ID: 8, Address: "boss@firm.example", Folders: []inbox.Folder{{Name: "INBOX", Active: true}}}}
+			r.others = []inbox.Inbox{{ID: 8, Address: "boss@firm.example", Folders: watches("INBOX")}}
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"postrider/internal/inbox"
 	"postrider/internal/message"
 	"postrider/internal/outbox"
+	"postrider/internal/route"
 	"postrider/internal/tasks"
 	"postrider/internal/testserver"
 	"postrider/internal/testserver/memimap"
@@ -27,6 +28,9 @@ const (
 	user     = "desk@firm.example"
 	password = "secret"
 )
+
+// eachBody is what Conn.Bodies calls.
+type eachBody = func(uint32, *message.Message) error
 
 // rig is an inbox with messages whose tasks have ended. It is the registry and the outbox, too.
 type rig struct {
@@ -57,18 +61,20 @@ func newRig(t *testing.T, messages int, without ...imap.Cap) *rig {
 	check(t, server.AddUser(user, password))
 	check(t, server.CreateFolder(user, "Done"))
 	r := &rig{
-		t: t, imap: server, in: inbox.Inbox{ID: 7, Address: user, AllowDelete: true, Active: true}, tasks: map[int64]tasks.Task{},
-		noted: map[uint32]tasks.Noted{}, due: map[int64]time.Duration{},
+		t: t, imap: server, in: inbox.Inbox{ID: 7, Address: user, AllowDelete: true, Active: true},
+		tasks: map[int64]tasks.Task{}, noted: map[uint32]tasks.Noted{}, due: map[int64]time.Duration{},
 	}
 	r.worker = &Worker{
-		Outbox: r, Registry: r, Name: "test:1", Lease: 5 * time.Minute, Now: func() time.Time { return time.Now().Add(r.now) },
+		Outbox: r, Registry: r, Name: "test:1", Lease: 5 * time.Minute, Log: slog.New(slog.DiscardHandler),
+		Now:     func() time.Time { return time.Now().Add(r.now) },
 		Inbox:   func(context.Context, string) (inbox.Inbox, error) { return r.in, nil },
 		Inboxes: func(context.Context) ([]inbox.Inbox, error) { return append(r.others, r.in), nil },
-		Wants:   func(outbox.Kind, string, string) (time.Duration, bool) { return 0, true }, Log: slog.New(slog.DiscardHandler),
-		Dial: func(ctx context.Context, _ inbox.Inbox) (Server, error) { return r.dial(ctx) },
+		Wants:   func(outbox.Kind, string, string) (time.Duration, bool) { return 0, true },
+		Dial:    func(ctx context.Context, _ inbox.Inbox) (Server, error) { return r.dial(ctx) },
 	}
 	for i := range messages {
-		_, err := server.Append(user, "INBOX", testserver.Mail("a@client.example", user, fmt.Sprint("message ", i), "x"))
+		mail := testserver.Mail("a@client.example", user, fmt.Sprint("message ", i), "x")
+		_, err := server.Append(user, "INBOX", mail)
 		check(t, err)
 	}
 	r.register()
@@ -86,7 +92,8 @@ func (r *rig) register() {
 	for i, m := range metas {
 		r.noted[m.UID] = tasks.Noted{UID: m.UID, Stated: tasks.Stated{Received: m.Received, Size: m.Size}}
 		r.tasks[int64(i+1)] = tasks.Task{
-			ID: int64(i + 1), InboxID: r.in.ID, FolderID: 3, Folder: "INBOX", Epoch: int64(f.UIDValidity), UID: m.UID, Status: tasks.Forwarded,
+			ID: int64(i + 1), InboxID: r.in.ID, FolderID: 3, Folder: "INBOX",
+			Epoch: int64(f.UIDValidity), UID: m.UID, Status: tasks.Forwarded,
 			Deliveries: []tasks.Delivery{{Recipient: "x@firm.example", Status: tasks.Delivered}},
 		}
 	}
@@ -107,8 +114,9 @@ func (r *rig) register() {
 
 func (r *rig) dial(ctx context.Context) (*imapsrc.Conn, error) {
 	return imapsrc.Dial(ctx, imapsrc.Config{
-		Host: "127.0.0.1", Port: r.imap.Port(), Security: imapsrc.SecurityNone, Username: user, Password: password, Proxy: "direct", Spooler: &r.spool,
-		DialTimeout: time.Minute, IdleTimeout: time.Minute, MaxSize: 50 << 20, Logger: slog.New(slog.DiscardHandler),
+		Host: "127.0.0.1", Port: r.imap.Port(), Security: imapsrc.SecurityNone, Proxy: "direct",
+		Username: user, Password: password, DialTimeout: time.Minute, IdleTimeout: time.Minute,
+		MaxSize: 50 << 20, Spooler: &r.spool, Logger: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -163,10 +171,26 @@ func (r *rig) wants(action string, ids ...int64) {
 	for _, id := range ids {
 		n := int64(len(r.entries) + 1)
 		r.entries = append(r.entries, &outbox.Entry{
-			ID: n, OccurrenceID: n, Destination: outbox.Server, Kind: outbox.Kind(r.tasks[id].Status), TaskID: id, InboxID: r.in.ID,
-			Action: action, Status: outbox.Waiting,
+			ID: n, OccurrenceID: n, Destination: outbox.Server, Kind: outbox.Kind(r.tasks[id].Status),
+			TaskID: id, InboxID: r.in.ID, Action: action, Status: outbox.Waiting,
 		})
 	}
+}
+
+// problems are what the check says of actions in the INBOX.
+func (r *rig) problems(actions, forwarded []route.Action) []string {
+	r.t.Helper()
+	problems, err := r.worker.Check(r.t.Context(), r.open("INBOX"), r.in, append(r.others, r.in), actions, forwarded)
+	check(r.t, err)
+	return problems
+}
+
+// watches are the folders of an inbox that watches them.
+func watches(names ...string) (folders []inbox.Folder) {
+	for _, name := range names {
+		folders = append(folders, inbox.Folder{Name: name, Active: true})
+	}
+	return folders
 }
 
 func (r *rig) work() {

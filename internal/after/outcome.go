@@ -21,9 +21,11 @@ type cannot struct{ why string }
 func (e *cannot) Error() string { return e.why }
 
 var (
-	errNoUIDPLUS = &cannot{"the server offers no UIDPLUS (RFC 4315): a message cannot be deleted without also expunging others"}
-	errNoTrash   = &cannot{"Gmail shows no folder for deleted messages; show it in IMAP (settings, Labels, Trash)"}
-	errNoMove    = &cannot{"the server offers neither MOVE (RFC 6851) nor UIDPLUS (RFC 4315), so nothing can be moved safely"}
+	errNoUIDPLUS = &cannot{"the server offers no UIDPLUS (RFC 4315): " +
+		"a message cannot be deleted without also expunging others"}
+	errNoTrash = &cannot{"Gmail shows no folder for deleted messages; show it in IMAP (settings, Labels, Trash)"}
+	errNoMove  = &cannot{"the server offers neither MOVE (RFC 6851) nor UIDPLUS (RFC 4315), " +
+		"so nothing can be moved safely"}
 )
 
 // admit decides, by the task, whether anything is to be done now.
@@ -47,15 +49,18 @@ func (v *visit) admit(j *job, at place, now time.Time) {
 	case (deletes || moves) && t.Status == tasks.Forwarded && !arrived(t, j.known):
 		j.skip("it is not certain that each recipient has the message")
 	case (deletes || moves) && other != "":
-		j.skip(fmt.Sprintf("the inbox %s has the same account and watches the folder %q, too, and would lose the message; "+
-			"to allow it: watch the folder in one inbox only, then postrider event retry %d", other, t.Folder, j.claim.ID))
+		j.skip(fmt.Sprintf("the inbox %s has the same account and watches the folder %q, too, "+
+			"and would lose the message; to allow it: watch the folder in one inbox only, "+
+			"then postrider event retry %d", other, t.Folder, j.claim.ID))
 	case moves && folder == t.Folder:
 		j.skip(fmt.Sprintf("the message is already in the folder %q", folder))
 	case moves && reader != "" && t.Status == tasks.Forwarded: // else nobody has the message yet
-		j.skip(fmt.Sprintf("the inbox %s has the same account and watches the folder %q, and would forward the message again; "+
-			"to allow it: watch the folder in one inbox only, then postrider event retry %d", reader, folder, j.claim.ID))
+		j.skip(fmt.Sprintf("the inbox %s has the same account and watches the folder %q, "+
+			"and would forward the message again; to allow it: watch the folder in one inbox only, "+
+			"then postrider event retry %d", reader, folder, j.claim.ID))
 	case deletes && !v.in.AllowDelete:
-		j.skip(fmt.Sprintf("nothing may be deleted in this inbox; to allow it: postrider inbox set %s --allow-delete, then postrider event retry %d", text.Arg(v.in.Address), j.claim.ID))
+		j.skip(fmt.Sprintf("nothing may be deleted in this inbox; to allow it: postrider inbox set %s --allow-delete, "+
+			"then postrider event retry %d", text.Arg(v.in.Address), j.claim.ID))
 	}
 }
 
@@ -66,9 +71,11 @@ func keeps(t tasks.Task, deletes bool) string {
 	case t.Form.Mode == "notice": // it goes out in place of the message
 		return "only a notice was forwarded, and the message stays where the notice says it is"
 	case t.Keep == tasks.KeepUndecided:
-		return fmt.Sprintf("it is not known whether a route matches (see postrider task show %d), and the message stays", t.ID)
+		return fmt.Sprintf("it is not known whether a route matches (see postrider task show %d), "+
+			"and the message stays", t.ID)
 	case t.Keep == tasks.KeepUnreached:
-		return fmt.Sprintf("a route names a recipient that has no address (see postrider task show %d), and the message stays", t.ID)
+		return fmt.Sprintf("a route names a recipient that has no address (see postrider task show %d), "+
+			"and the message stays", t.ID)
 	case t.Keep == tasks.KeepOwnCopy && deletes:
 		return "the inbox's own address is a recipient, and this is its only copy"
 	}
@@ -97,7 +104,8 @@ func arrived(t tasks.Task, known map[int64]tasks.Task) bool {
 			by = known[d.DuplicateOf]
 		}
 		if !slices.ContainsFunc(by.Deliveries, func(own tasks.Delivery) bool {
-			return address.Mailbox(own.Recipient) == address.Mailbox(d.Recipient) && own.Status == tasks.Delivered && !own.HasBounced()
+			return address.Mailbox(own.Recipient) == address.Mailbox(d.Recipient) &&
+				own.Status == tasks.Delivered && !own.HasBounced()
 		}) {
 			return false
 		}

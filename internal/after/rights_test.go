@@ -44,7 +44,10 @@ func (l rightless) Copy(ctx context.Context, uids []uint32, folder string) ([]ui
 // copied once, also if its copy cannot be recognised.
 func TestMayNotDelete(t *testing.T) {
 	moveAndNot(t, func(t *testing.T, without []imap.Cap) {
-		for why, refuses := range map[string]bool{"the message is still in its folder": false, "Permission denied": true} {
+		for why, refuses := range map[string]bool{
+			"the message is still in its folder": false,
+			"Permission denied":                  true,
+		} {
 			t.Run(why, func(t *testing.T) {
 				r, copies := newRig(t, 4, without...), 0
 				unread := r.noted[r.tasks[3].UID]
@@ -113,8 +116,10 @@ func TestGoneAndRefused(t *testing.T) {
 // TestSharedFolder: another inbox that watches the folder with the same login would lose what is
 // moved or deleted there.
 func TestSharedFolder(t *testing.T) {
-	watches := func(folder string) []inbox.Folder { return []inbox.Folder{{Name: folder, Active: true}} }
-	same := inbox.Inbox{ID: 8, Address: "boss@firm.example", Host: "imap.firm.example", Port: 993, Username: user, Active: true, Folders: watches("INBOX")}
+	same := inbox.Inbox{
+		ID: 8, Address: "boss@firm.example", Active: true, Folders: watches("INBOX"),
+		Host: "imap.firm.example", Port: 993, Username: user,
+	}
 	for name, c := range map[string]struct {
 		change func(other *inbox.Inbox)
 		shared bool
@@ -138,8 +143,7 @@ func TestSharedFolder(t *testing.T) {
 			r.wants("move:Done", 2)
 			r.wants("seen", 3)
 			r.work()
-			problems, err := r.worker.Check(t.Context(), r.open("INBOX"), r.in, append(r.others, r.in), []route.Action{"seen", "delete", "move:Done"}, []route.Action{"move:Done"})
-			check(t, err)
+			problems := r.problems([]route.Action{"seen", "delete", "move:Done"}, []route.Action{"move:Done"})
 			r.wantEnd(3, outbox.Done, "")
 			if !c.shared {
 				r.wantIn("INBOX", "message 2")
@@ -148,8 +152,9 @@ func TestSharedFolder(t *testing.T) {
 				}
 				return
 			}
-			r.wantEnd(1, outbox.Dropped, `the inbox boss@firm.example has the same account and watches the folder "INBOX"`)
-			r.wantEnd(2, outbox.Dropped, `the inbox boss@firm.example has the same account and watches the folder "INBOX"`)
+			const why = `the inbox boss@firm.example has the same account and watches the folder "INBOX"`
+			r.wantEnd(1, outbox.Dropped, why)
+			r.wantEnd(2, outbox.Dropped, why)
 			r.wantIn("INBOX", "message 0", "message 1", "message 2")
 			if len(problems) != 1 || !strings.Contains(problems[0], "boss@firm.example has the same account") {
 				t.Errorf("the check says %q, want the other inbox", problems)
@@ -165,13 +170,14 @@ func TestMovesToAnotherInbox(t *testing.T) {
 		t.Run(string(dedupe), func(t *testing.T) {
 			r := newRig(t, 2)
 			r.in.Username, r.worker.Dedupe = user, dedupe
-			r.others = []inbox.Inbox{{ID: 8, Address: "done@firm.example", Username: user, Active: true, Folders: []inbox.Folder{{Name: "Done", Active: true}, {Name: "seen", Active: true}}}}
+			r.others = []inbox.Inbox{{
+				ID: 8, Address: "done@firm.example", Username: user, Active: true, Folders: watches("Done", "seen"),
+			}}
 			r.wants("move:Done", 1)
 			r.wants("delete", 2)
 			r.work()
 			r.wantEnd(2, outbox.Done, "")
-			problems, err := r.worker.Check(t.Context(), r.open("INBOX"), r.in, append(r.others, r.in), []route.Action{"seen", "delete", "move:Done"}, []route.Action{"move:Done"})
-			check(t, err)
+			problems := r.problems([]route.Action{"seen", "delete", "move:Done"}, []route.Action{"move:Done"})
 			if moves {
 				r.wantEnd(1, outbox.Done, "")
 				if len(problems) > 0 {
@@ -181,7 +187,8 @@ func TestMovesToAnotherInbox(t *testing.T) {
 			}
 			const why = `the inbox done@firm.example has the same account and watches the folder "Done"`
 			r.wantEnd(1, outbox.Dropped, why)
-			r.wantEnd(1, outbox.Dropped, "to allow it: watch the folder in one inbox only, then") // dedupe: all does not know it
+			// dedupe: all does not know it
+			r.wantEnd(1, outbox.Dropped, "to allow it: watch the folder in one inbox only, then")
 			r.wantIn("INBOX", "message 0")
 			if len(problems) != 1 || !strings.Contains(problems[0], why) {
 				t.Errorf("the check says %q, want %q", problems, why)
@@ -195,7 +202,9 @@ func TestMovesToAnotherInbox(t *testing.T) {
 func TestMovesUnmatched(t *testing.T) {
 	r := newRig(t, 1)
 	r.in.Username, r.worker.Dedupe = user, tasks.DedupeInbox
-	r.others = []inbox.Inbox{{ID: 8, Address: "done@firm.example", Username: user, Active: true, Folders: []inbox.Folder{{Name: "Done", Active: true}}}}
+	r.others = []inbox.Inbox{{
+		ID: 8, Address: "done@firm.example", Username: user, Active: true, Folders: watches("Done"),
+	}}
 	unmatched := r.tasks[1]
 	unmatched.Status, unmatched.Deliveries = tasks.SkippedNoMatch, nil
 	r.tasks[1] = unmatched
@@ -203,8 +212,7 @@ func TestMovesUnmatched(t *testing.T) {
 	r.work()
 	r.wantEnd(1, outbox.Done, "")
 	r.wantIn("Done", "message 0")
-	problems, err := r.worker.Check(t.Context(), r.open("INBOX"), r.in, append(r.others, r.in), []route.Action{"seen", "move:Done"}, []route.Action{"seen"})
-	check(t, err)
+	problems := r.problems([]route.Action{"seen", "move:Done"}, []route.Action{"seen"})
 	if len(problems) > 0 {
 		t.Errorf("the check says %q, want nothing", problems)
 	}
