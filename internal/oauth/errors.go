@@ -93,7 +93,8 @@ func (a *App) explain(err error, secrets ...string) error {
 	case !errors.As(err, &refused) && !unreached(err):
 		return &OutageError{Err: fmt.Errorf("%s gives no token: %w", a.Name, err)}
 	case refused == nil:
-		return &OutageError{Err: fmt.Errorf("%s cannot be asked for a token: %w; check that this host reaches it (ALL_PROXY, HTTPS_PROXY)", a.Name, err)}
+		return &OutageError{Err: fmt.Errorf("%s cannot be asked for a token: %w; "+
+			"check that this host reaches it (ALL_PROXY, HTTPS_PROXY)", a.Name, err)}
 	}
 	clean := func(s string) string { return clean(hide(s, append(secrets, a.ClientSecret))) }
 	if refused.ErrorCode == "" { // the library leaves it out for service accounts
@@ -118,7 +119,9 @@ func (a *App) explain(err error, secrets ...string) error {
 	case a.Personal() && slices.Contains(logins, refused.ErrorCode):
 		return &LoginError{Reason: fmt.Sprintf("%s refuses the login (%s)", a.Name, said)}
 	}
-	e := &AppError{App: a.Name, Reason: "the provider refuses it (" + said + ")", Fix: "check it against docs/providers.md"}
+	e := &AppError{
+		App: a.Name, Reason: "the provider refuses it (" + said + ")", Fix: "check it against docs/providers.md",
+	}
 	for _, f := range fixes {
 		if strings.Contains(said, f.says) {
 			e.Key, e.Fix = f.key, f.fix
@@ -135,7 +138,8 @@ func unreached(err error) bool {
 
 // busy reports that the provider has trouble of its own, and refuses nothing.
 func busy(e *oauth2.RetrieveError) bool {
-	return status(e) >= 500 || status(e) == http.StatusTooManyRequests || e.ErrorCode == "" || slices.Contains(temporary, e.ErrorCode)
+	return status(e) >= 500 || status(e) == http.StatusTooManyRequests ||
+		e.ErrorCode == "" || slices.Contains(temporary, e.ErrorCode)
 }
 
 // status is that of the answer; 0 for an error that came with a browser.

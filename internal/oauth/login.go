@@ -102,7 +102,9 @@ const devicePatience = time.Hour
 
 var errLate = &LoginError{Reason: "the code was not entered in time; log in again for a new one"}
 
-func (a *App) browser(ctx context.Context, config *oauth2.Config, p *provider, hint string, person Person, here bool) (*oauth2.Token, error) {
+func (a *App) browser(
+	ctx context.Context, config *oauth2.Config, p *provider, hint string, person Person, here bool,
+) (*oauth2.Token, error) {
 	port, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -110,10 +112,12 @@ func (a *App) browser(ctx context.Context, config *oauth2.Config, p *provider, h
 	defer func() { _ = port.Close() }()
 	config.RedirectURL = fmt.Sprintf("%s:%d", p.redirect, port.Addr().(*net.TCPAddr).Port)
 	state, verifier := oauth2.GenerateVerifier(), oauth2.GenerateVerifier()
-	page := config.AuthCodeURL(state, append(p.login, oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("login_hint", hint))...)
+	options := append(p.login, oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("login_hint", hint))
+	page := config.AuthCodeURL(state, options...)
 
-	ctx, cancel := context.WithTimeoutCause(ctx, loginPatience,
-		&LoginError{Reason: fmt.Sprintf("the browser did not come back within %.0f minutes; log in again, with --no-browser if it is on another host", loginPatience.Minutes())})
+	late := &LoginError{Reason: fmt.Sprintf("the browser did not come back within %.0f minutes; "+
+		"log in again, with --no-browser if it is on another host", loginPatience.Minutes())}
+	ctx, cancel := context.WithTimeoutCause(ctx, loginPatience, late)
 	defer cancel()
 	var back url.Values
 	if here {
@@ -132,8 +136,10 @@ func (a *App) browser(ctx context.Context, config *oauth2.Config, p *provider, h
 }
 
 var (
-	errOther = &LoginError{Reason: "the address belongs to another login (its state differs); use the page that was shown last"}
-	errNone  = &LoginError{Reason: "this is not the address at which the login ended; it begins with http://localhost or http://127.0.0.1 and has code= in it"}
+	errOther = &LoginError{Reason: "the address belongs to another login (its state differs); " +
+		"use the page that was shown last"}
+	errNone = &LoginError{Reason: "this is not the address at which the login ended; " +
+		"it begins with http://localhost or http://127.0.0.1 and has code= in it"}
 )
 
 // answer reads the address at which a login ended (RFC 6749 4.1.2).
@@ -165,7 +171,7 @@ func pasted(ctx context.Context, person Person, page, state string) (url.Values,
 // returned waits for the browser. Other requests, such as for an icon, get an error page.
 func returned(ctx context.Context, port net.Listener, state string) (url.Values, error) {
 	got := make(chan url.Values, 1)
-	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := func(w http.ResponseWriter, r *http.Request) {
 		back, err := answer(r.URL.Query(), state)
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		switch {
@@ -181,7 +187,8 @@ func returned(ctx context.Context, port net.Listener, state string) (url.Values,
 		case got <- back:
 		default:
 		}
-	})}
+	}
+	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(handler)}
 	over := make(chan struct{})
 	go func() {
 		defer close(over)

@@ -46,7 +46,10 @@ var google = &provider{
 		AuthURL: "https://accounts.google.com/o/oauth2/v2/auth", TokenURL: "https://oauth2.googleapis.com/token",
 		AuthStyle: oauth2.AuthStyleInParams,
 	},
-	scopes:   map[Use][]string{IMAP: append([]string{googleMail}, identity...), SMTP: append([]string{googleMail}, identity...)},
+	scopes: map[Use][]string{
+		IMAP: append([]string{googleMail}, identity...),
+		SMTP: append([]string{googleMail}, identity...),
+	},
 	app:      []string{googleMail},
 	login:    []oauth2.AuthCodeOption{oauth2.AccessTypeOffline, oauth2.SetAuthURLParam("prompt", "consent")},
 	redirect: "http://127.0.0.1",
@@ -109,7 +112,8 @@ func (a *App) discover(ctx context.Context) (*provider, error) {
 	}
 	for _, u := range []string{d.AuthURL, d.TokenURL, d.Device, d.UserInfo} {
 		if u != "" && !Secure(u) {
-			return nil, a.wrong("issuer", fmt.Sprintf("it names the endpoint %q, which is not https", u), "ask its operator")
+			reason := fmt.Sprintf("it names the endpoint %q, which is not https", u)
+			return nil, a.wrong("issuer", reason, "ask its operator")
 		}
 	}
 	if d.TokenURL == "" {
@@ -117,7 +121,10 @@ func (a *App) discover(ctx context.Context) (*provider, error) {
 	}
 	scopes := append([]string{"offline_access"}, identity...)
 	a.found = &provider{
-		endpoint: oauth2.Endpoint{AuthURL: d.AuthURL, TokenURL: d.TokenURL, DeviceAuthURL: d.Device, AuthStyle: d.style(a.ClientSecret)},
+		endpoint: oauth2.Endpoint{
+			AuthURL: d.AuthURL, TokenURL: d.TokenURL, DeviceAuthURL: d.Device,
+			AuthStyle: d.style(a.ClientSecret),
+		},
 		scopes:   map[Use][]string{IMAP: scopes, SMTP: scopes},
 		redirect: "http://localhost", userinfo: d.UserInfo,
 	}

@@ -28,7 +28,8 @@ func ParseKey(file []byte) (*Key, error) {
 		return nil, errors.New("it is not JSON; download the key of the service account as JSON")
 	}
 	if k.Type != "service_account" || k.Email == "" || k.Private == "" || !Secure(k.URL) {
-		return nil, errors.New("it is not the key of a service account (type service_account, with client_email, private_key and token_uri)")
+		return nil, errors.New("it is not the key of a service account " +
+			"(type service_account, with client_email, private_key and token_uri)")
 	}
 	if block, _ := pem.Decode([]byte(k.Private)); block == nil {
 		return nil, errors.New("its private_key is no PEM; download the key again")
@@ -63,13 +64,16 @@ func (a *App) renew(ctx context.Context, use Use, account string, old Token) (*o
 	}
 	if a.Way() == Application {
 		config := &clientcredentials.Config{
-			ClientID: a.ClientID, ClientSecret: a.ClientSecret, TokenURL: p.endpoint.TokenURL, AuthStyle: p.endpoint.AuthStyle,
+			ClientID: a.ClientID, ClientSecret: a.ClientSecret,
+			TokenURL: p.endpoint.TokenURL, AuthStyle: p.endpoint.AuthStyle,
 			Scopes: a.scopes(use, map[Use][]string{use: p.app}),
 		}
 		return config.Token(ctx)
 	}
 	if old.Refresh == "" {
-		return nil, &LoginError{Reason: fmt.Sprintf("%s gave nothing to renew the access token with (no refresh token)", a.Name)}
+		return nil, &LoginError{
+			Reason: fmt.Sprintf("%s gave nothing to renew the access token with (no refresh token)", a.Name),
+		}
 	}
 	return a.config(p, use).TokenSource(ctx, &oauth2.Token{RefreshToken: old.Refresh}).Token()
 }
