@@ -52,7 +52,8 @@ func (b *Book) byToken(ctx context.Context, r bounce.Report) ([]statement, strin
 	}
 	d := t.Deliveries[i]
 	if !tasks.Reached(t.Deliveries[i : i+1]) {
-		return nil, fmt.Sprintf("task %d: the delivery to %s is now %s; the report is not used", t.ID, d.Recipient, d.Status), nil
+		return nil, fmt.Sprintf("task %d: the delivery to %s is now %s; the report is not used",
+			t.ID, d.Recipient, d.Status), nil
 	}
 	fates := r.Fates
 	others := func(f bounce.Fate) bool { return !ref.Is(f.Original) && !ref.Is(f.Recipient) }
@@ -70,7 +71,8 @@ func (b *Book) byToken(ctx context.Context, r bounce.Report) ([]statement, strin
 
 // refused says what is wrong with a token.
 var refused = map[error]string{
-	bounce.ErrNotOurs: "it was not sent to one of our reverse-paths", bounce.ErrForged: "its token is forged or damaged",
+	bounce.ErrNotOurs: "it was not sent to one of our reverse-paths",
+	bounce.ErrForged:  "its token is forged or damaged",
 	bounce.ErrExpired: "its token has expired (bounces.max_age)",
 }
 
@@ -83,7 +85,8 @@ func (b *Book) token(r bounce.Report) (bounce.Ref, error) {
 		if err == nil {
 			return ref, nil
 		}
-		if errors.Is(err, bounce.ErrExpired) || errors.Is(err, bounce.ErrForged) && !errors.Is(closest, bounce.ErrExpired) {
+		if errors.Is(err, bounce.ErrExpired) ||
+			errors.Is(err, bounce.ErrForged) && !errors.Is(closest, bounce.ErrExpired) {
 			closest = err
 		}
 	}
@@ -143,7 +146,8 @@ var statuses = map[bounce.Action]tasks.ArrivalStatus{
 
 func arrivalOf(f bounce.Fate, recipient string) tasks.Arrival {
 	return tasks.Arrival{
-		Status: statuses[f.Action], Code: f.Code, Enhanced: f.Status, Reply: f.Reply, Remote: f.Remote, Target: f.Target(recipient), At: f.At,
+		Status: statuses[f.Action], Code: f.Code, Enhanced: f.Status, Reply: f.Reply, Remote: f.Remote,
+		Target: f.Target(recipient), At: f.At,
 	}
 }
 
@@ -156,7 +160,8 @@ func (b *Book) record(ctx context.Context, about []statement) error {
 		case err != nil:
 			return err
 		case changed:
-			b.log.Info("a report says what became of a delivery", "task", s.task, "as", string(s.arrival.Status), "recipient", s.recipient)
+			b.log.Info("a report says what became of a delivery",
+				"task", s.task, "as", string(s.arrival.Status), "recipient", s.recipient)
 		}
 	}
 	return nil

@@ -47,7 +47,8 @@ func (r *registry) Get(_ context.Context, id int64) (tasks.Task, error) {
 }
 
 func (r *registry) Arrived(_ context.Context, who string, id int64, recipient string, a tasks.Arrival) (bool, error) {
-	r.said = append(r.said, strings.TrimSpace(fmt.Sprintf("%s: %d %s %s %d %s %s", who, id, recipient, a.Status, a.Code, a.Remote, a.Target)))
+	said := fmt.Sprintf("%s: %d %s %s %d %s %s", who, id, recipient, a.Status, a.Code, a.Remote, a.Target)
+	r.said = append(r.said, strings.TrimSpace(said))
 	return true, r.fails
 }
 
@@ -65,7 +66,8 @@ func (r *registry) Bounces(_ context.Context, within time.Duration) (map[string]
 func signer(t testing.TB, secret string, now time.Time) *bounce.Signer {
 	t.Helper()
 	s, err := bounce.NewSigner(bounce.Config{
-		Address: "bounces+{token}@firm.example", Secrets: []string{secret}, MaxAge: 21 * 24 * time.Hour, Now: func() time.Time { return now },
+		Address: "bounces+{token}@firm.example", Secrets: []string{secret}, MaxAge: 21 * 24 * time.Hour,
+		Now: func() time.Time { return now },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +78,10 @@ func signer(t testing.TB, secret string, now time.Time) *bounce.Signer {
 const secret = "sixteen octets or more"
 
 func book(t testing.TB, r *registry, tokens bool) *Book {
-	cfg := Config{Inbox: "bounces@firm.example", MaxAge: 21 * 24 * time.Hour, Worker: "w", After: 3, Within: 7 * 24 * time.Hour}
+	cfg := Config{
+		Inbox: plain, MaxAge: 21 * 24 * time.Hour, Worker: "w",
+		After: 3, Within: 7 * 24 * time.Hour,
+	}
 	if tokens {
 		cfg.Signer = signer(t, secret, day0)
 	}
@@ -131,51 +136,108 @@ Subject: one
 }
 
 const (
-	goneFailed = "Final-Recipient: rfc822; gone@other.example\nAction: failed\nStatus: 5.1.1\nRemote-MTA: dns; mx.other.example\nDiagnostic-Code: smtp; 550 5.1.1 no such user"
+	plain = "bounces@firm.example" // without a token
+	gone  = "Final-Recipient: rfc822; gone@other.example\n"
+
+	goneFailed = gone + "Action: failed\nStatus: 5.1.1\n" +
+		"Remote-MTA: dns; mx.other.example\nDiagnostic-Code: smtp; 550 5.1.1 no such user"
 	keptFailed = "Final-Recipient: rfc822; kept@other.example\nAction: failed\nStatus: 5.1.1"
 	letter     = "From: anna@x.example\r\nTo: bounces@firm.example\r\nSubject: hello\r\n\r\nHow are you?\r\n"
-	absent     = "From: anna@x.example\r\nTo: bounces@firm.example\r\nSubject: absent\r\nAuto-Submitted: auto-replied\r\n\r\nI am away.\r\n"
+	absent     = "From: anna@x.example\r\nTo: bounces@firm.example\r\nSubject: absent\r\n" +
+		"Auto-Submitted: auto-replied\r\n\r\nI am away.\r\n"
+)
+
+var (
+	memberFailed = strings.ReplaceAll(goneFailed, "gone@", "member@")
+	laterFailed  = strings.ReplaceAll(goneFailed, "gone@", "later@")
 )
 
 // TestReadByToken: only a valid token names the delivery, and the report says what became of it.
 func TestReadByToken(t *testing.T) {
 	ours := signer(t, secret, day0)
 	to := func(task int64) string { return ours.ReversePath(task, "gone@other.example") }
+	forged := signer(t, "another secret, as long", day0).ReversePath(7, "gone@other.example")
+	expired := signer(t, secret, day0.AddDate(0, 0, -30)).ReversePath(7, "gone@other.example")
 	const bounced = "w: 7 gone@Other.example bounced 550 mx.other.example"
 	for _, tt := range []struct {
 		name, raw string
 		want      []string // what is recorded
 		says      string   // in the reason; empty: the routes decide
 	}{
-		{"a bounce", reported(to(7), goneFailed), []string{bounced}, "report: task 7 bounced: gone@Other.example: 550 5.1.1 no such user at mx.other.example"},
-		{"in upper case", reported(strings.ToUpper(to(7)), goneFailed), []string{bounced}, "task 7 bounced"},
-		{"of a member of an alias", reported(to(7), strings.ReplaceAll(goneFailed, "gone@", "member@")), []string{bounced + " member@other.example"}, "task 7 bounced: gone@Other.example (for member@other.example): 550"},
 		{
-			"of a member of an alias, by ORCPT", reported(to(7), "Original-Recipient: rfc822; GONE@other.example\n"+strings.ReplaceAll(goneFailed, "gone@other.", "gone@private.")),
+			"a bounce", reported(to(7), goneFailed),
+			[]string{bounced},
+			"report: task 7 bounced: gone@Other.example: 550 5.1.1 no such user at mx.other.example",
+		},
+		{"in upper case", reported(strings.ToUpper(to(7)), goneFailed), []string{bounced}, "task 7 bounced"},
+		{
+			"of a member of an alias", reported(to(7), memberFailed),
+			[]string{bounced + " member@other.example"},
+			"task 7 bounced: gone@Other.example (for member@other.example): 550",
+		},
+		{
+			"of a member of an alias, by ORCPT",
+			reported(to(7), "Original-Recipient: rfc822; GONE@other.example\n"+
+				strings.ReplaceAll(goneFailed, "gone@other.", "gone@private.")),
 			[]string{bounced + " gone@private.example"},
 			"task 7 bounced",
 		},
-		{"under a server's name", reported(to(7), strings.ReplaceAll(goneFailed, "gone@other", "Gone@mx.other")), []string{bounced}, "task 7 bounced"},
-		{"of the recipient and a member", reported(to(7), goneFailed+"|"+strings.ReplaceAll(goneFailed, "gone@", "member@")), []string{bounced}, "task 7 bounced"},
+		{
+			"under a server's name", reported(to(7), strings.ReplaceAll(goneFailed, "gone@other", "Gone@mx.other")),
+			[]string{bounced},
+			"task 7 bounced",
+		},
+		{
+			"of the recipient and a member", reported(to(7), goneFailed+"|"+memberFailed),
+			[]string{bounced},
+			"task 7 bounced",
+		},
 		{"about another one, too", reported(to(7), keptFailed+"|"+goneFailed), []string{bounced}, "task 7 bounced"},
 		{
-			"delayed, then relayed", reported(to(7), "Final-Recipient: rfc822; gone@other.example\nAction: delayed\nStatus: 4.4.1|Final-Recipient: rfc822; gone@other.example\nAction: relayed\nStatus: 2.0.0"),
+			"delayed, then relayed",
+			reported(to(7), gone+"Action: delayed\nStatus: 4.4.1|"+gone+"Action: relayed\nStatus: 2.0.0"),
 			[]string{"w: 7 gone@Other.example relayed 0 relay.example"},
 			"task 7 relayed",
 		},
-		{"expanded", reported(to(7), "Final-Recipient: rfc822; gone@other.example\nAction: expanded\nStatus: 2.0.0"), []string{"w: 7 gone@Other.example relayed 0 relay.example"}, "task 7 relayed"},
-		{"confirmed", reported(to(7), "Final-Recipient: rfc822; gone@other.example\nAction: delivered\nStatus: 2.0.0"), []string{"w: 7 gone@Other.example confirmed 0 relay.example"}, "task 7 confirmed"},
 		{
-			"a member confirmed, then the recipient", reported(to(7), "Original-Recipient: rfc822; gone@other.example\nFinal-Recipient: rfc822; member@private.example\nAction: delivered\nStatus: 2.0.0|Final-Recipient: rfc822; gone@other.example\nAction: delivered\nStatus: 2.0.0"),
+			"expanded", reported(to(7), gone+"Action: expanded\nStatus: 2.0.0"),
+			[]string{"w: 7 gone@Other.example relayed 0 relay.example"},
+			"task 7 relayed",
+		},
+		{
+			"confirmed", reported(to(7), gone+"Action: delivered\nStatus: 2.0.0"),
 			[]string{"w: 7 gone@Other.example confirmed 0 relay.example"},
 			"task 7 confirmed",
 		},
-		{"a forged token", reported(signer(t, "another secret, as long", day0).ReversePath(7, "gone@other.example"), goneFailed), nil, "its token is forged or damaged (it says: gone@other.example failed)"},
-		{"an expired token", reported(signer(t, secret, day0.AddDate(0, 0, -30)).ReversePath(7, "gone@other.example"), goneFailed), nil, "its token has expired (bounces.max_age)"},
-		{"no token, but the Message-ID fits", reported("bounces@firm.example", goneFailed), nil, "it was not sent to one of our reverse-paths"},
-		{"a purged task", reported(to(99), goneFailed), nil, "task 99, which it is about, is no longer in the registry"},
-		{"another recipient", reported(ours.ReversePath(7, "other@other.example"), goneFailed), nil, "is no longer a recipient of task 7"},
-		{"not sent yet", reported(ours.ReversePath(7, "later@other.example"), strings.ReplaceAll(goneFailed, "gone@", "later@")), nil, "the delivery to later@other.example is now pending; the report is not used"},
+		{
+			"a member confirmed, then the recipient",
+			reported(to(7), "Original-Recipient: rfc822; gone@other.example\n"+
+				"Final-Recipient: rfc822; member@private.example\nAction: delivered\nStatus: 2.0.0|"+
+				gone+"Action: delivered\nStatus: 2.0.0"),
+			[]string{"w: 7 gone@Other.example confirmed 0 relay.example"},
+			"task 7 confirmed",
+		},
+		{
+			"a forged token", reported(forged, goneFailed),
+			nil, "its token is forged or damaged (it says: gone@other.example failed)",
+		},
+		{"an expired token", reported(expired, goneFailed), nil, "its token has expired (bounces.max_age)"},
+		{
+			"no token, but the Message-ID fits", reported(plain, goneFailed),
+			nil, "it was not sent to one of our reverse-paths",
+		},
+		{
+			"a purged task", reported(to(99), goneFailed),
+			nil, "task 99, which it is about, is no longer in the registry",
+		},
+		{
+			"another recipient", reported(ours.ReversePath(7, "other@other.example"), goneFailed),
+			nil, "is no longer a recipient of task 7",
+		},
+		{
+			"not sent yet", reported(ours.ReversePath(7, "later@other.example"), laterFailed),
+			nil, "the delivery to later@other.example is now pending; the report is not used",
+		},
 		{"an absence note", absent, nil, "report: an automatic answer"},
 		{"a letter", letter, nil, ""},
 	} {
@@ -207,13 +269,30 @@ func TestReadByMessageID(t *testing.T) {
 		want      []string
 		says      string
 	}{
-		{"fits", reported("bounces@firm.example", goneFailed), []string{bounced}, "task 8 bounced"},
-		{"by ORCPT", reported("bounces@firm.example", "Original-Recipient: rfc822; GONE@other.example\n"+strings.ReplaceAll(goneFailed, "gone@", "member@")), []string{bounced + " member@other.example"}, "task 8 bounced"},
-		{"two recipients", reported("bounces@firm.example", goneFailed+"|"+keptFailed), []string{bounced, "w: 8 kept@other.example bounced 0 relay.example"}, "task 8 bounced"},
-		{"another recipient", reported("bounces@firm.example", strings.ReplaceAll(goneFailed, "gone@", "member@")), nil, "no message went out with its Message-ID to its recipient"},
-		{"not sent yet", reported("bounces@firm.example", strings.ReplaceAll(goneFailed, "gone@", "later@")), nil, "no message went out"},
-		{"another message", strings.ReplaceAll(reported("bounces@firm.example", goneFailed), "<original@", "<other@"), nil, "no message went out"},
-		{"no Message-ID", strings.ReplaceAll(reported("bounces@firm.example", goneFailed), "Message-ID:", "X-ID:"), nil, "it does not say which message"},
+		{"fits", reported(plain, goneFailed), []string{bounced}, "task 8 bounced"},
+		{
+			"by ORCPT", reported(plain, "Original-Recipient: rfc822; GONE@other.example\n"+memberFailed),
+			[]string{bounced + " member@other.example"},
+			"task 8 bounced",
+		},
+		{
+			"two recipients", reported(plain, goneFailed+"|"+keptFailed),
+			[]string{bounced, "w: 8 kept@other.example bounced 0 relay.example"},
+			"task 8 bounced",
+		},
+		{
+			"another recipient", reported(plain, memberFailed),
+			nil, "no message went out with its Message-ID to its recipient",
+		},
+		{"not sent yet", reported(plain, laterFailed), nil, "no message went out"},
+		{
+			"another message", strings.ReplaceAll(reported(plain, goneFailed), "<original@", "<other@"),
+			nil, "no message went out",
+		},
+		{
+			"no Message-ID", strings.ReplaceAll(reported(plain, goneFailed), "Message-ID:", "X-ID:"),
+			nil, "it does not say which message",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRegistry()
@@ -239,8 +318,10 @@ func TestReadEarlier(t *testing.T) {
 				}
 				r.tasks[id] = task
 			}
-			says, _, err := book(t, r, tokens).Read(t.Context(), parsed(t, reported(signer(t, secret, day0).ReversePath(7, "gone@other.example"), dated)), false)
-			said := strings.HasSuffix(says, "no such user at mx.other.example (dated before the task was requeued, not recorded)")
+			to := signer(t, secret, day0).ReversePath(7, "gone@other.example")
+			says, _, err := book(t, r, tokens).Read(t.Context(), parsed(t, reported(to, dated)), false)
+			said := strings.HasSuffix(says, "no such user at mx.other.example "+
+				"(dated before the task was requeued, not recorded)")
 			if err != nil || said != requeued {
 				t.Errorf("requeued %t: Read = %q, %v; want it to say whether it is not recorded", requeued, says, err)
 			}
@@ -250,18 +331,20 @@ func TestReadEarlier(t *testing.T) {
 
 // TestReadFails: the registry's error is no verdict on the message.
 func TestReadFails(t *testing.T) {
-	gone := errors.New("the database is away")
+	away := errors.New("the database is away")
 	for _, tokens := range []bool{true, false} {
 		r := newRegistry()
-		r.fails = gone
+		r.fails = away
 		to := signer(t, secret, day0).ReversePath(7, "gone@other.example")
-		if _, _, err := book(t, r, tokens).Read(t.Context(), parsed(t, reported(to, goneFailed)), false); !errors.Is(err, gone) {
+		_, _, err := book(t, r, tokens).Read(t.Context(), parsed(t, reported(to, goneFailed)), false)
+		if !errors.Is(err, away) {
 			t.Errorf("Read = %v, want the registry's error", err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := book(t, newRegistry(), true).Read(ctx, parsed(t, letter), false); !errors.Is(err, context.Canceled) {
+	_, _, err := book(t, newRegistry(), true).Read(ctx, parsed(t, letter), false)
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Read = %v, want that it was interrupted", err)
 	}
 }
@@ -276,9 +359,11 @@ func TestOf(t *testing.T) {
 // FuzzForged: whatever a report says, without a token of ours no delivery changes.
 func FuzzForged(f *testing.F) {
 	forged := signer(f, "another secret, as long", day0).ReversePath(7, "gone@other.example")
+	token := strings.TrimSuffix(strings.TrimPrefix(forged, "bounces+"), "@firm.example")
+	envelope := "Original-Envelope-Id: " + token + "\r\n"
 	for _, raw := range []string{
-		reported(forged, goneFailed), reported("bounces@firm.example", goneFailed+"|"+keptFailed), letter, absent,
-		strings.ReplaceAll(reported(forged, goneFailed), "Reporting-MTA", "Original-Envelope-Id: "+strings.TrimSuffix(strings.TrimPrefix(forged, "bounces+"), "@firm.example")+"\r\nReporting-MTA"),
+		reported(forged, goneFailed), reported(plain, goneFailed+"|"+keptFailed), letter, absent,
+		strings.ReplaceAll(reported(forged, goneFailed), "Reporting-MTA", envelope+"Reporting-MTA"),
 	} {
 		f.Add(raw)
 	}

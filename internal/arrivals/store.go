@@ -115,7 +115,8 @@ const maxWhy = 1000
 // lastBounce is what the last bounce of a recipient said; empty if its task was purged in the
 // meantime.
 func lastBounce(tx *gorm.DB, recipient string, as []string) (string, error) {
-	rows, err := db.Query(tx, func(a *tasks.Arrival) []any { return []any{&a.Code, &a.Enhanced, &a.Reply, &a.Remote} }, sqlLastBounce, as)
+	fields := func(a *tasks.Arrival) []any { return []any{&a.Code, &a.Enhanced, &a.Reply, &a.Remote} }
+	rows, err := db.Query(tx, fields, sqlLastBounce, as)
 	if err != nil || len(rows) == 0 {
 		return "", err
 	}

@@ -37,7 +37,8 @@ func (b *Book) Review(ctx context.Context) error {
 		case again && n.Suspended != b.cfg.Suspend:
 			err = b.store.suspend(ctx, *n, b.cfg.Suspend)
 			b.suspended.forget()
-		case n.Resumed != nil && now.Sub(*n.Resumed) > b.cfg.Within, n.Resumed == nil && !again && (!n.Suspended || !b.cfg.Suspend):
+		case n.Resumed != nil && now.Sub(*n.Resumed) > b.cfg.Within,
+			n.Resumed == nil && !again && (!n.Suspended || !b.cfg.Suspend):
 			err = b.store.forget(ctx, *n)
 		}
 		if err != nil {
@@ -144,7 +145,8 @@ func (b *Book) Suspended(ctx context.Context, recipient string) (why string, _ e
 	if !ok {
 		return "", nil
 	}
-	return fmt.Sprintf("suspended since %s because its mail bounced %s (%s); to send to it again: postrider recipient resume %s",
+	return fmt.Sprintf("suspended since %s because its mail bounced %s (%s); "+
+		"to send to it again: postrider recipient resume %s",
 		n.Since.Format(time.DateOnly), text.Count(n.Bounces, "time"), n.Why, text.Arg(recipient)), nil
 }
 

@@ -45,7 +45,10 @@ func newReviewed(t *testing.T, suspend bool) *reviewed {
 		}
 		return out
 	}}
-	r.Book = New(Config{After: 3, Within: 7 * 24 * time.Hour, Suspend: suspend}, queue, NewStore(d), slog.New(slog.DiscardHandler), now)
+	r.Book = New(
+		Config{After: 3, Within: 7 * 24 * time.Hour, Suspend: suspend},
+		queue, NewStore(d), slog.New(slog.DiscardHandler), now,
+	)
 	return r
 }
 
@@ -90,10 +93,12 @@ func TestSuspend(t *testing.T) {
 	r.bounce(1)
 	at := r.now
 	all := r.review()
-	if len(all) != 1 || all[0].Recipient != "gone@other.example" || !all[0].Suspended || all[0].Bounces != 3 || !all[0].Since.Equal(at) {
+	if len(all) != 1 || all[0].Recipient != "gone@other.example" || !all[0].Suspended ||
+		all[0].Bounces != 3 || !all[0].Since.Equal(at) {
 		t.Fatalf("after three bounces %+v are noted, want the recipient, suspended", all)
 	}
-	if why := r.why("gone@OTHER.example"); !strings.Contains(why, "2026-11-20") || !strings.Contains(why, "postrider recipient resume gone@OTHER.example") {
+	if why := r.why("gone@OTHER.example"); !strings.Contains(why, "2026-11-20") ||
+		!strings.Contains(why, "postrider recipient resume gone@OTHER.example") {
 		t.Errorf("it is suspended because %q, want since when, and the command", why)
 	}
 	if why := r.why("kept@other.example"); why != "" {
