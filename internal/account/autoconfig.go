@@ -112,7 +112,8 @@ func parse(text, domain string) (*Found, error) {
 			continue
 		}
 		found := &Found{
-			IMAP: Server{host, s.Port, security}, Preset: byHost(host), LocalPart: strings.TrimSpace(s.Username) == "%EMAILLOCALPART%",
+			IMAP: Server{host, s.Port, security}, Preset: byHost(host),
+			LocalPart: strings.TrimSpace(s.Username) == "%EMAILLOCALPART%",
 		}
 		if security == "tls" {
 			return found, nil

@@ -128,7 +128,9 @@ func (f Finder) srv(service, security string) question {
 			return nil, noRecord("SRV", name, err)
 		}
 		best := slices.MinFunc(records, func(a, b *net.SRV) int {
-			return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Target, b.Target))
+			return cmp.Or(
+				cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Target, b.Target),
+			)
 		})
 		host := canonical(best.Target)
 		switch {
@@ -175,5 +177,6 @@ func hostname(s string) bool {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
 	}
-	return s != "" && len(s) <= 253 && !strings.ContainsFunc(s, odd) && !strings.Contains(s, "..") && s[0] != '.' && s[0] != '-'
+	return s != "" && len(s) <= 253 && !strings.ContainsFunc(s, odd) && !strings.Contains(s, "..") &&
+		s[0] != '.' && s[0] != '-'
 }

@@ -57,6 +57,16 @@ func newPlace(t *testing.T, serve http.HandlerFunc) *place {
 	return p
 }
 
+// Where a domain has its settings.
+const (
+	autoconfig = "autoconfig.example.com/mail/config-v1.1.xml"
+	wellKnown  = "example.com/.well-known/autoconfig/mail/config-v1.1.xml"
+)
+
+func is(host string, port int, security, source string) account.Found {
+	return account.Found{IMAP: account.Server{Host: host, Port: port, Security: security}, Source: source}
+}
+
 func TestFind(t *testing.T) {
 	for _, tt := range []struct {
 		name, domain string
@@ -67,13 +77,11 @@ func TestFind(t *testing.T) {
 	}{
 		{
 			name: "a preset", domain: "163.com", preset: "163",
-			want: account.Found{IMAP: account.Server{Host: "imap.163.com", Port: 993, Security: "tls"}, Source: "the built-in settings of 163"},
+			want: is("imap.163.com", 993, "tls", "the built-in settings of 163"),
 		},
 		{
 			name: "below a preset's domain", domain: "firm.onmicrosoft.com", preset: "Microsoft 365",
-			want: account.Found{
-				IMAP: account.Server{Host: "outlook.office365.com", Port: 993, Security: "tls"}, Source: "the built-in settings of Microsoft 365",
-			},
+			want: is("outlook.office365.com", 993, "tls", "the built-in settings of Microsoft 365"),
 		},
 		{name: "a name below one that has no others", domain: "vip.163.com", fault: "no MX record"},
 		{
@@ -82,10 +90,8 @@ func TestFind(t *testing.T) {
 				d.SetMX(t, "example.com", "mx.old.example", 20)
 				d.SetMX(t, "example.com", "ASPMX.L.Google.com", 10)
 			},
-			want: account.Found{
-				IMAP:   account.Server{Host: "imap.gmail.com", Port: 993, Security: "tls"},
-				Source: "the MX of example.com, aspmx.l.google.com, which is of Gmail and Google Workspace",
-			},
+			want: is("imap.gmail.com", 993, "tls",
+				"the MX of example.com, aspmx.l.google.com, which is of Gmail and Google Workspace"),
 		},
 		{
 			name: "MX of Microsoft 365, before SRV", domain: "example.com", preset: "Microsoft 365",
@@ -93,21 +99,21 @@ func TestFind(t *testing.T) {
 				d.SetMX(t, "example.com", "example-com.mail.protection.outlook.com", 0)
 				d.SetSRV(t, "_imaps._tcp.example.com", "imap.example.com", 993, 0, 0)
 			},
-			want: account.Found{
-				IMAP:   account.Server{Host: "outlook.office365.com", Port: 993, Security: "tls"},
-				Source: "the MX of example.com, example-com.mail.protection.outlook.com, which is of Microsoft 365",
-			},
+			want: is("outlook.office365.com", 993, "tls",
+				"the MX of example.com, example-com.mail.protection.outlook.com, which is of Microsoft 365"),
 		},
 		{
-			name: "a name that only ends like a provider's", domain: "example.com", fault: `MX: "aspmx.notgoogle.com" is of no known provider`,
+			name: "a name that only ends like a provider's", domain: "example.com",
 			records: func(t *testing.T, d *testserver.DNS) { d.SetMX(t, "example.com", "aspmx.notgoogle.com", 1) },
+			fault:   `MX: "aspmx.notgoogle.com" is of no known provider`,
 		},
 		{
-			name: "a backup MX tells nothing", domain: "example.com", fault: `MX: "mx.example.com" is of no known provider`,
+			name: "a backup MX tells nothing", domain: "example.com",
 			records: func(t *testing.T, d *testserver.DNS) {
 				d.SetMX(t, "example.com", "aspmx.l.google.com", 20)
 				d.SetMX(t, "example.com", "mx.example.com", 10)
 			},
+			fault: `MX: "mx.example.com" is of no known provider`,
 		},
 		{
 			name: "SRV by priority, then weight", domain: "example.com",
@@ -116,7 +122,7 @@ func TestFind(t *testing.T) {
 				d.SetSRV(t, "_imaps._tcp.example.com", "Another.example.com", 993, 0, 5)
 				d.SetSRV(t, "_imaps._tcp.example.com", "First.example.com", 1993, 0, 50)
 			},
-			want: account.Found{IMAP: account.Server{Host: "first.example.com", Port: 1993, Security: "tls"}, Source: "the SRV record _imaps._tcp.example.com"},
+			want: is("first.example.com", 1993, "tls", "the SRV record _imaps._tcp.example.com"),
 		},
 		{
 			name: "SRV with STARTTLS", domain: "example.com",
@@ -124,7 +130,7 @@ func TestFind(t *testing.T) {
 				d.SetSRV(t, "_imaps._tcp.example.com", ".", 0, 0, 0)
 				d.SetSRV(t, "_imap._tcp.example.com", "imap.example.com", 143, 0, 0)
 			},
-			want: account.Found{IMAP: account.Server{Host: "imap.example.com", Port: 143, Security: "starttls"}, Source: "the SRV record _imap._tcp.example.com"},
+			want: is("imap.example.com", 143, "starttls", "the SRV record _imap._tcp.example.com"),
 		},
 		{
 			name: "SRV out of the domain", domain: "example.com",
@@ -132,7 +138,8 @@ func TestFind(t *testing.T) {
 				d.SetSRV(t, "_imaps._tcp.example.com", "imap.elsewhere.example", 993, 0, 0)
 			},
 			want: account.Found{
-				IMAP: account.Server{Host: "imap.elsewhere.example", Port: 993, Security: "tls"}, Source: "the SRV record _imaps._tcp.example.com", Foreign: true,
+				IMAP:   account.Server{Host: "imap.elsewhere.example", Port: 993, Security: "tls"},
+				Source: "the SRV record _imaps._tcp.example.com", Foreign: true,
 			},
 		},
 		{
@@ -140,14 +147,14 @@ func TestFind(t *testing.T) {
 			records: func(t *testing.T, d *testserver.DNS) {
 				d.SetSRV(t, "_imaps._tcp.sub.example.com", "imap.example.com", 993, 0, 0)
 			},
-			want: account.Found{IMAP: account.Server{Host: "imap.example.com", Port: 993, Security: "tls"}, Source: "the SRV record _imaps._tcp.sub.example.com"},
+			want: is("imap.example.com", 993, "tls", "the SRV record _imaps._tcp.sub.example.com"),
 		},
 		{
 			name: "SRV to a provider", domain: "example.com", preset: "Fastmail",
 			records: func(t *testing.T, d *testserver.DNS) {
 				d.SetSRV(t, "_imaps._tcp.example.com", "imap.fastmail.com", 993, 0, 0)
 			},
-			want: account.Found{IMAP: account.Server{Host: "imap.fastmail.com", Port: 993, Security: "tls"}, Source: "the SRV record _imaps._tcp.example.com"},
+			want: is("imap.fastmail.com", 993, "tls", "the SRV record _imaps._tcp.example.com"),
 		},
 		{
 			name: "SRV that says there is no service", domain: "example.com",
@@ -172,7 +179,7 @@ func TestFind(t *testing.T) {
 			name: "a DNS that fails", domain: "example.com", fault: "MX: server misbehaving",
 			records: func(_ *testing.T, d *testserver.DNS) { d.Fail("example.com") },
 		},
-		{name: "nothing", domain: "example.com", fault: "https://example.com/.well-known/autoconfig/mail/config-v1.1.xml: there is no such host"},
+		{name: "nothing", domain: "example.com", fault: "https://" + wellKnown + ": there is no such host"},
 		{name: "an IP address", domain: "[192.0.2.1]", fault: "it is an IP address"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -206,120 +213,6 @@ func (p *place) wants(t *testing.T, domain string, want account.Found, preset, f
 	}
 }
 
-const servers = `<?xml version="1.0" encoding="UTF-8"?>
-<clientConfig version="1.1"><emailProvider id="example.com">
-<incomingServer type="pop3"><hostname>pop.example.com</hostname><port>995</port><socketType>SSL</socketType></incomingServer>
-%s
-</emailProvider></clientConfig>`
-
-func imap(host, port, socket, user string) string {
-	return fmt.Sprintf(`<incomingServer type="imap"><hostname>%s</hostname><port>%s</port><socketType>%s</socketType><username>%s</username></incomingServer>`,
-		host, port, socket, user)
-}
-
-func TestAutoconfig(t *testing.T) {
-	const first, second = "https://autoconfig.example.com/mail/config-v1.1.xml", "https://example.com/.well-known/autoconfig/mail/config-v1.1.xml"
-	is := func(host string, port int, security, source string) account.Found {
-		return account.Found{IMAP: account.Server{Host: host, Port: port, Security: security}, Source: source}
-	}
-	local := is("imap.example.com", 993, "tls", first)
-	local.LocalPart = true
-	for _, tt := range []struct {
-		name  string
-		serve http.HandlerFunc
-		want  account.Found
-		fault string
-	}{
-		{
-			name:  "TLS before STARTTLS",
-			serve: says(imap("imap.example.com", "143", "STARTTLS", "%EMAILADDRESS%") + imap("imap.%EMAILDOMAIN%", "993", "SSL", "%EMAILADDRESS%")),
-			want:  is("imap.example.com", 993, "tls", first),
-		},
-		{name: "STARTTLS", serve: says(imap("imap.elsewhere.example", "143", "STARTTLS", "")), want: is("imap.elsewhere.example", 143, "starttls", first)},
-		{name: "the local part", serve: says(imap("imap.example.com", "993", "SSL", "%EMAILLOCALPART%")), want: local},
-		{
-			name: "in Latin-1", want: is("imap.example.com", 993, "tls", first),
-			serve: func(w http.ResponseWriter, _ *http.Request) {
-				latin1 := strings.Replace(servers, "UTF-8", "ISO-8859-1", 1)
-				_, _ = fmt.Fprintf(w, latin1, "<displayName>B\xfcro</displayName>"+imap("imap.example.com", "993", "SSL", ""))
-			},
-		},
-		{name: "unencrypted", serve: says(imap("imap.example.com", "143", "plain", "")), fault: first + ": it names no IMAP server with TLS"},
-		{name: "port 0", serve: says(imap("imap.example.com", "0", "SSL", "")), fault: "it names no IMAP server with TLS"},
-		{name: "an odd host", serve: says(imap("imap.example.com/x y", "993", "SSL", "")), fault: "it names no IMAP server with TLS"},
-		{
-			name: "only the second address", want: is("imap.example.com", 993, "tls", second),
-			serve: func(w http.ResponseWriter, r *http.Request) {
-				if r.Host != "example.com" {
-					http.NotFound(w, r)
-					return
-				}
-				says(imap("imap.example.com", "993", "SSL", ""))(w, r)
-			},
-		},
-		{name: "404", serve: http.NotFound, fault: first + ": HTTP status 404"},
-		{
-			name: "a page", fault: "it is no configuration: ",
-			serve: func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = fmt.Fprint(w, "<!DOCTYPE html><html><body>Hello</body></html>")
-			},
-		},
-		{
-			name: "entities", fault: "it is no configuration: ",
-			serve: func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = fmt.Fprintf(w, `<!DOCTYPE x [<!ENTITY h "imap.example.com">]>`+servers[strings.Index(servers, "<clientConfig"):], imap("&h;", "993", "SSL", ""))
-			},
-		},
-		{
-			name: "a huge document", fault: "the document is larger than 64 KiB",
-			serve: func(w http.ResponseWriter, _ *http.Request) {
-				line := strings.Repeat(" ", 1<<10)
-				for range 10 << 10 {
-					if _, err := fmt.Fprintln(w, line); err != nil {
-						return
-					}
-				}
-			},
-		},
-		{
-			name: "to HTTP", fault: "it redirects to an address without HTTPS",
-			serve: func(w http.ResponseWriter, r *http.Request) {
-				http.Redirect(w, r, "http://example.com/x", http.StatusFound)
-			},
-		},
-		{
-			name: "to another domain", fault: `it redirects to another domain, "www.example.org"`,
-			serve: func(w http.ResponseWriter, r *http.Request) {
-				http.Redirect(w, r, "https://www.example.org/x", http.StatusFound)
-			},
-		},
-		{
-			name: "in a circle", fault: "it redirects more than three times",
-			serve: func(w http.ResponseWriter, r *http.Request) {
-				http.Redirect(w, r, "https://www.example.com/x", http.StatusFound)
-			},
-		},
-		{
-			name: "within the domain", want: is("imap.example.com", 993, "tls", first),
-			serve: func(w http.ResponseWriter, r *http.Request) {
-				if r.Host != "www.example.com" {
-					http.Redirect(w, r, "https://www.example.com/x", http.StatusFound)
-					return
-				}
-				says(imap("imap.example.com", "993", "SSL", ""))(w, r)
-			},
-		},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			newPlace(t, tt.serve).wants(t, "example.com", tt.want, "", tt.fault)
-		})
-	}
-}
-
-func says(list string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintf(w, servers, list) }
-}
-
 // TestOnlyTheDomainIsSent looks at each request that a search makes.
 func TestOnlyTheDomainIsSent(t *testing.T) {
 	p := newPlace(t, http.NotFound)
@@ -328,7 +221,7 @@ func TestOnlyTheDomainIsSent(t *testing.T) {
 	n := 0
 	for asked := range p.asked {
 		n++
-		if asked != "autoconfig.example.com/mail/config-v1.1.xml" && asked != "example.com/.well-known/autoconfig/mail/config-v1.1.xml" {
+		if asked != autoconfig && asked != wellKnown {
 			t.Errorf("the web server was asked for %s", asked)
 		}
 	}
@@ -350,7 +243,7 @@ func TestSilence(t *testing.T) {
 	p := newPlace(t, silent)
 	t.Cleanup(func() { close(over) }) // before the server closes
 	p.Timeout = 50 * time.Millisecond
-	p.wants(t, "example.com", account.Found{}, "", "https://autoconfig.example.com/mail/config-v1.1.xml: no answer in time")
+	p.wants(t, "example.com", account.Found{}, "", "https://"+autoconfig+": no answer in time")
 	p.Timeout = time.Hour
 	p.dns.SetMX(t, "example.com", "in1-smtp.messagingengine.com", 1)
 	p.wants(t, "example.com", account.Found{
@@ -372,7 +265,7 @@ func TestSlowDocument(t *testing.T) {
 		<-r.Context().Done()
 	})
 	p.Timeout = 50 * time.Millisecond
-	p.wants(t, "example.com", account.Found{}, "", "https://autoconfig.example.com/mail/config-v1.1.xml: no answer in time")
+	p.wants(t, "example.com", account.Found{}, "", "https://"+autoconfig+": no answer in time")
 }
 
 // clock notes until when it may take to answer.

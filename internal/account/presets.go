@@ -33,7 +33,8 @@ func tls(host string, port int) Server { return Server{host, port, "tls"} }
 
 func starttls(host string, port int) Server { return Server{host, port, "starttls"} }
 
-const netease = " takes a 授权码 (authorization code), not the password of the account; switch on IMAP and make the code at "
+const netease = " takes a 授权码 (authorization code), not the password of the account; " +
+	"switch on IMAP and make the code at "
 
 // Presets are from the providers' documentation; docs/servers.md shows them.
 var Presets = []Preset{
@@ -42,8 +43,8 @@ var Presets = []Preset{
 		MX:   []string{"google.com", "googlemail.com"},
 		IMAP: tls("imap.gmail.com", 993), SMTP: tls("smtp.gmail.com", 465),
 		Logins: []Login{AppPassword, OAuth2}, Connections: 15,
-		Hint: "Google takes an app password, not the password of the account; make one at https://myaccount.google.com/apppasswords " +
-			"(it needs 2-Step Verification)",
+		Hint: "Google takes an app password, not the password of the account; " +
+			"make one at https://myaccount.google.com/apppasswords (it needs 2-Step Verification)",
 	},
 	{
 		Name: "Microsoft 365", Domains: []string{".onmicrosoft.com"},
@@ -55,9 +56,10 @@ var Presets = []Preset{
 	{
 		Name: "Outlook.com",
 		Domains: []string{
-			"outlook.com", "hotmail.com", "live.com", "msn.com", "windowslive.com", "hotmail.co.uk", "hotmail.de", "hotmail.es",
-			"hotmail.fr", "hotmail.it", "live.co.uk", "live.de", "live.fr", "live.it", "live.nl", "outlook.de", "outlook.es",
-			"outlook.fr", "outlook.it",
+			"outlook.com", "hotmail.com", "live.com", "msn.com", "windowslive.com",
+			"hotmail.co.uk", "hotmail.de", "hotmail.es", "hotmail.fr", "hotmail.it",
+			"live.co.uk", "live.de", "live.fr", "live.it", "live.nl",
+			"outlook.de", "outlook.es", "outlook.fr", "outlook.it",
 		},
 		MX:   []string{"olc.protection.outlook.com"},
 		IMAP: tls("outlook.office365.com", 993), SMTP: starttls("smtp-mail.outlook.com", 587),
@@ -69,24 +71,29 @@ var Presets = []Preset{
 		MX:   []string{"mail.icloud.com"},
 		IMAP: tls("imap.mail.me.com", 993), SMTP: starttls("smtp.mail.me.com", 587),
 		Logins: []Login{AppPassword},
-		Hint: "iCloud takes an app-specific password, not the password of the Apple Account; make one at https://account.apple.com; " +
+		Hint: "iCloud takes an app-specific password, not the password of the Apple Account; " +
+			"make one at https://account.apple.com; " +
 			"if that is refused, too, give the part of the iCloud address before the @ as --username",
 	},
 	{
 		Name: "Yahoo",
 		Domains: []string{
-			"yahoo.com", "ymail.com", "rocketmail.com", "myyahoo.com", "yahoo.ca", "yahoo.co.in", "yahoo.co.nz", "yahoo.co.uk",
-			"yahoo.com.ar", "yahoo.com.au", "yahoo.com.br", "yahoo.com.mx", "yahoo.de", "yahoo.es", "yahoo.fr", "yahoo.it", "yahoo.se",
+			"yahoo.com", "ymail.com", "rocketmail.com", "myyahoo.com", "yahoo.ca",
+			"yahoo.co.in", "yahoo.co.nz", "yahoo.co.uk",
+			"yahoo.com.ar", "yahoo.com.au", "yahoo.com.br", "yahoo.com.mx",
+			"yahoo.de", "yahoo.es", "yahoo.fr", "yahoo.it", "yahoo.se",
 		},
 		IMAP: tls("imap.mail.yahoo.com", 993), SMTP: tls("smtp.mail.yahoo.com", 465),
 		Logins: []Login{AppPassword, OAuth2}, NoIDLE: true,
-		Hint: "Yahoo takes an app password, not the password of the account; make one at https://login.yahoo.com/account/security",
+		Hint: "Yahoo takes an app password, not the password of the account; " +
+			"make one at https://login.yahoo.com/account/security",
 	},
 	{
 		Name: "AOL", Domains: []string{"aol.com", "aim.com", "aol.co.uk", "aol.de", "aol.fr"},
 		IMAP: tls("imap.aol.com", 993), SMTP: tls("smtp.aol.com", 465),
 		Logins: []Login{AppPassword, OAuth2}, NoIDLE: true,
-		Hint: "AOL takes an app password, not the password of the account; make one at https://login.aol.com/account/security",
+		Hint: "AOL takes an app password, not the password of the account; " +
+			"make one at https://login.aol.com/account/security",
 	},
 	{
 		Name: "Fastmail", Domains: []string{"fastmail.com", "fastmail.fm"},
@@ -100,29 +107,31 @@ var Presets = []Preset{
 		Name: "GMX", Domains: []string{"gmx.net", "gmx.de", "gmx.at", "gmx.ch"},
 		IMAP: tls("imap.gmx.net", 993), SMTP: tls("mail.gmx.net", 465),
 		Logins: []Login{Password, AppPassword},
-		Hint: "IMAP has to be switched on in the settings of the mailbox at GMX; with two-factor authentication it takes an app password, " +
+		Hint: "IMAP has to be switched on in the settings of the mailbox at GMX; " +
+			"with two-factor authentication it takes an app password, " +
 			"see https://hilfe.gmx.net/sicherheit/2fa/anwendungsspezifisches-passwort.html",
 	},
 	{
 		Name: "GMX.com", Domains: []string{"gmx.com", "gmx.us", "gmx.co.uk", "gmx.es", "gmx.fr"},
 		IMAP: tls("imap.gmx.com", 993), SMTP: tls("mail.gmx.com", 465),
 		Logins: []Login{Password, AppPassword},
-		Hint: "IMAP has to be switched on in the settings of the mailbox at GMX; with two-factor authentication it takes an app password, " +
-			"see https://support.gmx.com/",
+		Hint: "IMAP has to be switched on in the settings of the mailbox at GMX; " +
+			"with two-factor authentication it takes an app password, see https://support.gmx.com/",
 	},
 	{
 		Name: "WEB.DE", Domains: []string{"web.de"},
 		IMAP: tls("imap.web.de", 993), SMTP: tls("smtp.web.de", 465),
 		Logins: []Login{Password, AppPassword},
-		Hint: "IMAP has to be switched on in the settings of the mailbox at WEB.DE; with two-factor authentication it takes an app password, " +
-			"see https://hilfe.web.de/",
+		Hint: "IMAP has to be switched on in the settings of the mailbox at WEB.DE; " +
+			"with two-factor authentication it takes an app password, see https://hilfe.web.de/",
 	},
 	{
 		Name: "Yandex", Domains: []string{"yandex.ru", "yandex.com", "ya.ru", "yandex.by", "yandex.kz"},
 		MX:   []string{"mx.yandex.net", "mx.yandex.ru"},
 		IMAP: tls("imap.yandex.com", 993), SMTP: tls("smtp.yandex.com", 465),
 		Logins: []Login{AppPassword},
-		Hint: "Yandex takes an app password, not the password of the account, and IMAP has to be switched on in the settings of the mailbox; " +
+		Hint: "Yandex takes an app password, not the password of the account, " +
+			"and IMAP has to be switched on in the settings of the mailbox; " +
 			"see https://yandex.com/support/passport/authorization/app-passwords.html",
 	},
 	{
@@ -191,7 +200,8 @@ var Presets = []Preset{
 	},
 }
 
-const zoho = "IMAP has to be switched on in the settings of the mailbox at Zoho; with two-factor authentication it takes an app password, " +
+const zoho = "IMAP has to be switched on in the settings of the mailbox at Zoho; " +
+	"with two-factor authentication it takes an app password, " +
 	"see https://www.zoho.com/mail/help/imap-access.html"
 
 // byDomain is the preset of an address at domain; nil when there is none.

@@ -57,7 +57,8 @@ func TestLimits(t *testing.T) {
 	} {
 		got := account.Of(host)
 		if got.Connections != want.connections || got.NeedsID != want.id || got.NoIDLE != want.noIDLE {
-			t.Errorf("%s: %d connections, ID %v, no IDLE %v; want %+v", host, got.Connections, got.NeedsID, got.NoIDLE, want)
+			t.Errorf("%s: %d connections, ID %v, no IDLE %v; want %+v",
+				host, got.Connections, got.NeedsID, got.NoIDLE, want)
 		}
 	}
 }
@@ -74,7 +75,8 @@ func TestDocumented(t *testing.T) {
 		for _, l := range p.Logins {
 			logins = append(logins, string(l))
 		}
-		line := fmt.Sprintf("| %s | `%s` %d | `%s` %d | %s |", p.Name, p.IMAP.Host, p.IMAP.Port, p.SMTP.Host, p.SMTP.Port, strings.Join(logins, ", "))
+		line := fmt.Sprintf("| %s | `%s` %d | `%s` %d | %s |", p.Name,
+			p.IMAP.Host, p.IMAP.Port, p.SMTP.Host, p.SMTP.Port, strings.Join(logins, ", "))
 		if !strings.Contains(string(page), line) {
 			t.Errorf("docs/servers.md lacks the line\n%s", line)
 		}

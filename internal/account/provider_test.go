@@ -10,7 +10,8 @@ func TestProvider(t *testing.T) {
 	p.dns.SetMX(t, "firm.example", "mx.firm.example", 1)
 	p.dns.SetSRV(t, "_imaps._tcp.firm.example", "imap.gmail.com", 993, 0, 0)
 	for domain, want := range map[string]string{
-		"gmx.de": "mail.gmx.net:465 tls", "customer.example": "smtp.gmail.com:465 tls", "firm.example": "", "nowhere.example": "", "[192.0.2.1]": "",
+		"gmx.de": "mail.gmx.net:465 tls", "customer.example": "smtp.gmail.com:465 tls",
+		"firm.example": "", "nowhere.example": "", "[192.0.2.1]": "",
 	} {
 		got := ""
 		if found := p.Provider(t.Context(), domain); found != nil {

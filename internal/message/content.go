@@ -277,7 +277,8 @@ func (p part) decode(octets []byte) (text, unknown string) {
 		s = htmlText(s)
 	}
 	s = invisible.Replace(s)
-	if p.mediaType == textPlain && strings.EqualFold(p.params["format"], "flowed") && strings.EqualFold(p.params["delsp"], "yes") {
+	if p.mediaType == textPlain &&
+		strings.EqualFold(p.params["format"], "flowed") && strings.EqualFold(p.params["delsp"], "yes") {
 		s = flowed.Replace(s)
 	}
 	return strings.TrimSpace(s), unknown

@@ -1,14 +1,12 @@
 package message
 
 import (
-	"cmp"
 	"encoding/base64"
 	"fmt"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 )
 
 // lines converts line ends to CRLF.
@@ -89,7 +87,10 @@ func TestContent(t *testing.T) {
 			Content{Text: "München"},
 		},
 		{"unknown-8bit", "Content-Type: text/plain; charset=unknown-8bit\r\n\r\nM\xfcnchen", Content{Text: "München"}},
-		{"latin-1", "Content-Type: text/plain; charset=latin-1\r\n\r\nM\xfcnchen \x81", Content{Text: "München \u0081"}},
+		{
+			"latin-1", "Content-Type: text/plain; charset=latin-1\r\n\r\nM\xfcnchen \x81",
+			Content{Text: "München \u0081"},
+		},
 		{"ISO8859_1", "Content-Type: text/plain; charset=ISO8859_1\r\n\r\nM\xfcnchen", Content{Text: "München"}},
 		{
 			"unknown charset, and no UTF-8", "Content-Type: text/plain; charset=x-none\r\n\r\nM\xfcnchen",
@@ -135,11 +136,13 @@ func TestContent(t *testing.T) {
 			Content{Text: "hearing"},
 		},
 		{
-			"flowed lines", lines("Content-Type: text/plain; charset=utf-8; Format=Flowed; DelSp=Yes\n\n開 \n廷\nof  \nit\n-- \nhe"),
+			"flowed lines",
+			lines("Content-Type: text/plain; charset=utf-8; Format=Flowed; DelSp=Yes\n\n開 \n廷\nof  \nit\n-- \nhe"),
 			Content{Text: "開廷\nof it\n-- \nhe"},
 		},
 		{
-			"flowed lines above a signature", lines("Content-Type: text/plain; format=flowed; delsp=yes\n\nRegards \n-- \nhe"),
+			"flowed lines above a signature",
+			lines("Content-Type: text/plain; format=flowed; delsp=yes\n\nRegards \n-- \nhe"),
 			Content{Text: "Regards\n-- \nhe"},
 		},
 		{
@@ -177,7 +180,8 @@ func TestContent(t *testing.T) {
 		},
 		{
 			"one name, written twice",
-			parts("Content-Type: application/x; name=\"=?utf-8?q?=C3=A4?=\"\nContent-Disposition: attachment; filename*=utf-8''%C3%A4\n\n"),
+			parts("Content-Type: application/x; name=\"=?utf-8?q?=C3=A4?=\"\n" +
+				"Content-Disposition: attachment; filename*=utf-8''%C3%A4\n\n"),
 			Content{HasAttachment: true, Attachments: []string{"ä"}},
 		},
 		{
@@ -188,7 +192,8 @@ func TestContent(t *testing.T) {
 		},
 		{
 			"a name in pieces in another charset",
-			parts("Content-Disposition: attachment; filename*0*=iso-8859-1''K%FCndigung-;\n filename*1=Vertrag-4711.pdf\n\n"),
+			parts("Content-Disposition: attachment; filename*0*=iso-8859-1''K%FCndigung-;\n" +
+				" filename*1=Vertrag-4711.pdf\n\n"),
 			Content{HasAttachment: true, Attachments: []string{"Kündigung-Vertrag-4711.pdf"}},
 		},
 		{
@@ -238,14 +243,19 @@ func TestContent(t *testing.T) {
 			Content{Incomplete: "it has parts, but no valid boundary between them"},
 		},
 		{
-			"another boundary than announced", lines("Content-Type: multipart/mixed; boundary=abc charset=utf-8\n\n--abc\n\none\n--abc--\n"),
+			"another boundary than announced",
+			lines("Content-Type: multipart/mixed; boundary=abc charset=utf-8\n\n--abc\n\none\n--abc--\n"),
 			Content{Incomplete: "it has parts, but not the boundary that is announced between them"},
 		},
-		{"closed without a part", lines("Content-Type: multipart/mixed; boundary=b\n\nfor old programs\n--b--\n"), Content{}},
+		{
+			"closed without a part", lines("Content-Type: multipart/mixed; boundary=b\n\nfor old programs\n--b--\n"),
+			Content{},
+		},
 		{"nothing in it", lines("Content-Type: multipart/mixed; boundary=b\n\n"), Content{}},
 		{
 			"a name without the semicolon before it",
-			lines("Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: application/pdf; x-unix-mode=0644 name=\"x.pdf\"\n\none\n--b--\n"),
+			lines("Content-Type: multipart/mixed; boundary=b\n\n--b\n" +
+				"Content-Type: application/pdf; x-unix-mode=0644 name=\"x.pdf\"\n\none\n--b--\n"),
 			Content{HasAttachment: true, Attachments: []string{"x.pdf"}},
 		},
 		{
@@ -265,7 +275,8 @@ func TestContent(t *testing.T) {
 		},
 		{
 			"a long line in quoted-printable",
-			lines("Content-Transfer-Encoding: quoted-printable\n\n" + strings.Repeat("word ", 1000) + "hea=72ing\nMonday"),
+			lines("Content-Transfer-Encoding: quoted-printable\n\n" +
+				strings.Repeat("word ", 1000) + "hea=72ing\nMonday"),
 			Content{Text: strings.Repeat("word ", 1000) + "hearing\nMonday"},
 		},
 		{
@@ -314,7 +325,8 @@ func TestFaultyContentType(t *testing.T) {
 	} {
 		raw := "Content-Type: " + tt.field + lines("\n\n--"+tt.boundary+"\n\none\n--"+tt.boundary+"--\n")
 		if c := parse(t, raw).Content(t.Context()); c.Text != "one" || c.Incomplete != "" {
-			t.Errorf("Content-Type: %s: the content is %q, incomplete: %q; want the part, complete", tt.field, c.Text, c.Incomplete)
+			t.Errorf("Content-Type: %s: the content is %q, incomplete: %q; want the part, complete",
+				tt.field, c.Text, c.Incomplete)
 		}
 	}
 	for _, field := range []string{
@@ -327,73 +339,6 @@ func TestFaultyContentType(t *testing.T) {
 			t.Errorf("Content-Type: %s: the text is %q, want 你好", field, c.Text)
 		}
 	}
-}
-
-// TestContentIsBounded checks that the content of a hostile message is cut at the limits, and
-// that this is reported.
-func TestContentIsBounded(t *testing.T) {
-	for want, raw := range map[string]string{
-		"its text is longer than 512 KiB": "Content-Type: text/plain; charset=utf-8\r\n\r\n" +
-			strings.Repeat("ü", maxText),
-		"its text is larger than 4 MiB":          "Content-Type: text/html\r\n\r\n" + strings.Repeat("<i>", maxRaw/3+1),
-		"its parts are nested more than 30 deep": nested(MaxDepth + 1),
-	} {
-		t.Run(want, func(t *testing.T) {
-			c := parse(t, raw).Content(t.Context())
-			if why := cmp.Or(c.Incomplete, c.Unread); why != want || len(c.Text) > maxText || !utf8.ValidString(c.Text) {
-				t.Errorf("Content has %d octets (valid UTF-8: %v), incomplete or unread because %q; "+
-					"want at most %d octets of UTF-8, and %q",
-					len(c.Text), utf8.ValidString(c.Text), why, maxText, want)
-			}
-		})
-	}
-}
-
-// TestContentThatGrows checks the limits with content that grows when it is decoded, or keeps a
-// decoder busy.
-func TestContentThatGrows(t *testing.T) {
-	const text = "Content-Type: text/plain; charset=windows-1252\r\n"
-	for name, tt := range map[string]struct {
-		raw  string
-		want string // why not all is read
-	}{
-		"one octet is three": {
-			text + "\r\n" + strings.Repeat("\x80", 400<<10),
-			"its text is longer than 512 KiB",
-		},
-		"one part after the other": {parts(strings.Split(strings.Repeat(text+"\n"+strings.Repeat("\x80", 8<<10)+
-			",", 100), ",")...), "its text is longer than 512 KiB"},
-		"base64": {text + "Content-Transfer-Encoding: base64\r\n\r\n" +
-			strings.Repeat("gICAgICA", 100<<10), "its text is longer than 512 KiB"},
-		"base64 that never ends": {text + "Content-Transfer-Encoding: base64\r\n\r\n" +
-			strings.Repeat("=", maxRaw+1), "its text is larger than 4 MiB"},
-		"quoted line ends": {text + "Content-Transfer-Encoding: quoted-printable\r\n\r\n" +
-			strings.Repeat("=\r\n", maxRaw/3+1), "its text is larger than 4 MiB"},
-		"characters with long names": {"Content-Type: text/html\r\n\r\n" +
-			strings.Repeat("&NotEqualTilde;", 200<<10), "its text is longer than 512 KiB"},
-		"HTML that is never closed": {"Content-Type: text/html\r\n\r\nhearing" +
-			strings.Repeat("<div><table><a b=c ", 150<<10), ""},
-		"only escapes": {"Content-Type: text/plain; charset=iso-2022-jp\r\n\r\nhearing" +
-			strings.Repeat("\x1b$B\x1b(B", 500<<10), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := parse(t, tt.raw).Content(t.Context())
-			if c.Unread != tt.want || len(c.Text) > maxText || !utf8.ValidString(c.Text) || tt.want == "" &&
-				!strings.HasPrefix(c.Text, "hearing") {
-				t.Errorf("Content has %d octets (valid UTF-8: %v), Unread = %q; "+
-					"want at most %d octets of UTF-8, and %q",
-					len(c.Text), utf8.ValidString(c.Text), c.Unread, maxText, tt.want)
-			}
-		})
-	}
-}
-
-func nested(depth int) string {
-	var b strings.Builder
-	for i := range depth {
-		fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=b%d\r\n\r\n--b%d\r\n", i, i)
-	}
-	return b.String() + "\r\nx\r\n"
 }
 
 func TestReceived(t *testing.T) {

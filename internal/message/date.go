@@ -9,7 +9,8 @@ import (
 
 // dateParts are the day, month, year, time and zone of a date (RFC 5322 3.3 and 4.3). Nothing may
 // follow the name of a zone: without the rest, GMT+0100 and Europe/Berlin would be another offset.
-var dateParts = regexp.MustCompile(`^(?:[A-Za-z]+\s*,)?\s*(\d+)\s+([A-Za-z]+)\s+(\d+)\s+([\d:]+)\s*([+-]\d{4}|(?:UT|[A-Za-z]|[A-Za-z]{3,5})$)`)
+var dateParts = regexp.MustCompile(`^(?:[A-Za-z]+\s*,)?\s*(\d+)\s+([A-Za-z]+)\s+(\d+)\s+([\d:]+)\s*` +
+	`([+-]\d{4}|(?:UT|[A-Za-z]|[A-Za-z]{3,5})$)`)
 
 // zones are the offsets of the names in RFC 5322 4.3. Other names stand for +0000 there.
 var zones = map[string]string{
@@ -39,7 +40,10 @@ func parseOddDate(s string) time.Time {
 		// Package time would look a name up in the zone of this host.
 		m[5] = cmp.Or(zones[strings.ToUpper(zone)], "+0000")
 	}
-	for _, layout := range []string{"2 Jan 2006 15:04:05 -0700", "2 Jan 2006 15:04 -0700", "2 Jan 06 15:04:05 -0700", "2 Jan 06 15:04 -0700"} {
+	for _, layout := range []string{
+		"2 Jan 2006 15:04:05 -0700", "2 Jan 2006 15:04 -0700",
+		"2 Jan 06 15:04:05 -0700", "2 Jan 06 15:04 -0700",
+	} {
 		if t, err := time.Parse(layout, strings.Join(m[1:], " ")); err == nil {
 			return t
 		}

@@ -66,7 +66,8 @@ func TestManyParameters(t *testing.T) {
 	b.WriteString("--b--\r\n")
 	examine(t, b.String())
 	c := spooled(t, b.String()).Content(t.Context())
-	if want := "a part has a field that is too long or has too many parameters"; c.Incomplete != want || !c.HasAttachment {
+	const want = "a part has a field that is too long or has too many parameters"
+	if c.Incomplete != want || !c.HasAttachment {
 		t.Errorf("content is %+v, want an attachment, and incomplete: %s", c, want)
 	}
 }
@@ -76,7 +77,8 @@ func TestNoTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c := spooled(t, "Subject: x\r\n\r\nhello\r\n").Content(ctx)
-	if want := (Content{Incomplete: "there was no time to read all of it"}); c.Text != want.Text || c.Incomplete != want.Incomplete {
+	want := Content{Incomplete: "there was no time to read all of it"}
+	if c.Text != want.Text || c.Incomplete != want.Incomplete {
 		t.Errorf("content is %+v, want %+v", c, want)
 	}
 }

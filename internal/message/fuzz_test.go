@@ -166,7 +166,8 @@ func checkField(t *testing.T, h Header, name string) {
 	values, texts := h.Values(name), h.Texts(name)
 	if len(values) == 0 || len(texts) != len(values) || h.Get(name) != values[0] ||
 		strings.TrimSpace(invisible.Replace(h.Text(name))) != texts[0] {
-		t.Fatalf("%s has %d values and %d texts, want the same number, and the first equal to Get, and to Text without invisible characters",
+		t.Fatalf("%s has %d values and %d texts, want the same number, "+
+			"and the first equal to Get, and to Text without invisible characters",
 			name, len(values), len(texts))
 	}
 	for i := range values {

@@ -15,11 +15,11 @@ var breaks = map[atom.Atom]bool{
 	atom.Details: true, atom.Dialog: true, atom.Dir: true, atom.Div: true, atom.Dl: true, atom.Dt: true,
 	atom.Fieldset: true, atom.Figcaption: true, atom.Figure: true, atom.Footer: true, atom.Form: true,
 	atom.H1: true, atom.H2: true, atom.H3: true, atom.H4: true, atom.H5: true, atom.H6: true, atom.Head: true,
-	atom.Header: true, atom.Hgroup: true, atom.Hr: true, atom.Html: true, atom.Iframe: true, atom.Img: true, atom.Input: true,
-	atom.Legend: true, atom.Li: true, atom.Listing: true, atom.Main: true, atom.Menu: true, atom.Nav: true, atom.Ol: true,
-	atom.Optgroup: true, atom.Option: true, atom.P: true, atom.Pre: true, atom.Section: true, atom.Select: true,
-	atom.Summary: true, atom.Table: true, atom.Tbody: true, atom.Td: true, atom.Textarea: true, atom.Tfoot: true,
-	atom.Th: true, atom.Thead: true, atom.Tr: true, atom.Ul: true,
+	atom.Header: true, atom.Hgroup: true, atom.Hr: true, atom.Html: true, atom.Iframe: true, atom.Img: true,
+	atom.Input: true, atom.Legend: true, atom.Li: true, atom.Listing: true, atom.Main: true, atom.Menu: true,
+	atom.Nav: true, atom.Ol: true, atom.Optgroup: true, atom.Option: true, atom.P: true, atom.Pre: true,
+	atom.Section: true, atom.Select: true, atom.Summary: true, atom.Table: true, atom.Tbody: true, atom.Td: true,
+	atom.Textarea: true, atom.Tfoot: true, atom.Th: true, atom.Thead: true, atom.Tr: true, atom.Ul: true,
 }
 
 // hidden are elements whose text is not displayed.

@@ -42,8 +42,14 @@ no part of this message
 	}
 	want := []Part{
 		{MediaType: "text/plain", Text: "A text."},
-		{MediaType: "message/delivery-status", Params: map[string]string{"charset": "utf-8"}, Text: "Final-Recipient: utf-8; jörg@x.example"},
-		{MediaType: "message/rfc822", Params: map[string]string{}, Text: "Subject: inside\nContent-Type: multipart/mixed; boundary=c\n\n--c\n\nno part of this message"},
+		{
+			MediaType: "message/delivery-status", Params: map[string]string{"charset": "utf-8"},
+			Text: "Final-Recipient: utf-8; jörg@x.example",
+		},
+		{
+			MediaType: "message/rfc822", Params: map[string]string{},
+			Text: "Subject: inside\nContent-Type: multipart/mixed; boundary=c\n\n--c\n\nno part of this message",
+		},
 	}
 	if !reflect.DeepEqual(parts, want) {
 		t.Errorf("Parts = %+v, want %+v", parts, want)

@@ -177,7 +177,10 @@ func TestAddresses(t *testing.T) {
 			[]Address{{"", "a@x.example"}},
 		},
 		{"a comment before the @", "Alice <alice(c)@court.example>", []Address{{"", "alice@court.example"}}},
-		{"white space at the @, and an address for a name", "judge@court.example <a @\tx.example>", []Address{{"", "a@x.example"}}},
+		{
+			"white space at the @, and an address for a name", "judge@court.example <a @\tx.example>",
+			[]Address{{"", "a@x.example"}},
+		},
 		{"none", "nobody", nil},
 		{"an encoded word in quotes", `"=?utf-8?B?5L2g5aW9?=" <a@x.example>`, []Address{{"你好", "a@x.example"}}},
 		{
@@ -185,17 +188,32 @@ func TestAddresses(t *testing.T) {
 			`"=?utf-8?Q?M=C3=BCller=2C?= Jane" <a@x.example>, b@y.example`,
 			[]Address{{"Müller, Jane", "a@x.example"}, {"", "b@y.example"}},
 		},
-		{"a character in two encoded words", "=?utf-8?B?5L0=?= =?utf-8?B?oA==?= <a@x.example>", []Address{{"你", "a@x.example"}}},
-		{"raw octets in an encoded word", "=?gb2312?Q?\xc4\xe3\xba\xc3?= <a@x.example>", []Address{{"你好", "a@x.example"}}},
-		{"raw octets beside an encoded word", "=?utf-8?Q?Zo=C3=AB?= Andr\xe9 <a@x.example>", []Address{{"Zoë André", "a@x.example"}}},
+		{
+			"a character in two encoded words", "=?utf-8?B?5L0=?= =?utf-8?B?oA==?= <a@x.example>",
+			[]Address{{"你", "a@x.example"}},
+		},
+		{
+			"raw octets in an encoded word", "=?gb2312?Q?\xc4\xe3\xba\xc3?= <a@x.example>",
+			[]Address{{"你好", "a@x.example"}},
+		},
+		{
+			"raw octets beside an encoded word", "=?utf-8?Q?Zo=C3=AB?= Andr\xe9 <a@x.example>",
+			[]Address{{"Zoë André", "a@x.example"}},
+		},
 		{"a comma in an encoded word", "=?utf-8?Q?Doe,_Jane?= <a@x.example>", []Address{{"Doe, Jane", "a@x.example"}}},
 		{
 			"an encoded word that pretends to be a mailbox", `=?utf-8?Q?a"?= <judge@court.example>, b?= <a@x.example>`,
 			[]Address{{"", "judge@court.example"}, {"", "a@x.example"}},
 		},
-		{"an address like an encoded word", "=?utf-8?q?a?=@x.example, =?7?=@x.example", []Address{{"", "=?utf-8?q?a?=@x.example"}, {"", "=?7?=@x.example"}}},
+		{
+			"an address like an encoded word", "=?utf-8?q?a?=@x.example, =?7?=@x.example",
+			[]Address{{"", "=?utf-8?q?a?=@x.example"}, {"", "=?7?=@x.example"}},
+		},
 		{"no end of the quotes", `"Doe (judge@court.example) <a@x.example>`, []Address{{"", "a@x.example"}}},
-		{"quotes that are escaped", `\"()\"() judge@court.example "\" b@x.example" <a@x.example`, []Address{{"", "a@x.example"}}},
+		{
+			"quotes that are escaped", `\"()\"() judge@court.example "\" b@x.example" <a@x.example`,
+			[]Address{{"", "a@x.example"}},
+		},
 		{"raw latin-1 name", "Andr\xe9 <a@x.example>", []Address{{"André", "a@x.example"}}},
 	}
 	for _, tt := range tests {
@@ -276,7 +294,8 @@ func TestHasAttachment(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := parse(t, strings.Replace(multi, "%s", tt.part, 1)).Content(t.Context()).HasAttachment; got != tt.want {
+			m := parse(t, strings.Replace(multi, "%s", tt.part, 1))
+			if got := m.Content(t.Context()).HasAttachment; got != tt.want {
 				t.Errorf("HasAttachment = %v, want %v", got, tt.want)
 			}
 		})

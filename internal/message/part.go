@@ -37,7 +37,8 @@ var packed = map[string]bool{
 var packedName = regexp.MustCompile(`(?i)^(?:winmail\.dat|.+\.p7m)$`)
 
 func (p part) packed() bool {
-	return packed[p.mediaType] || p.mediaType == "application/octet-stream" && slices.ContainsFunc(p.names, packedName.MatchString)
+	return packed[p.mediaType] ||
+		p.mediaType == "application/octet-stream" && slices.ContainsFunc(p.names, packedName.MatchString)
 }
 
 // textPlain is the type of a part that names none, or one that is invalid (RFC 2045 5.2).

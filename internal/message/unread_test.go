@@ -8,10 +8,12 @@ import (
 // TestInvalidContentType: a part with an invalid type is text/plain (RFC 2045 5.2).
 func TestInvalidContentType(t *testing.T) {
 	for _, field := range []string{
-		"text", "html", `"text/plain"`, `"text/plain"; charset=utf-8`, "text / plain; charset=utf-8", "text/", "/plain", "multipart; boundary=x",
+		"text", "html", `"text/plain"`, `"text/plain"; charset=utf-8`, "text / plain; charset=utf-8",
+		"text/", "/plain", "multipart; boundary=x",
 	} {
 		want := Content{Text: "the hearing"}
-		if got := parse(t, "Content-Type: "+field+"\r\n\r\nthe hearing\r\n").Content(t.Context()); !reflect.DeepEqual(got, want) {
+		m := parse(t, "Content-Type: "+field+"\r\n\r\nthe hearing\r\n")
+		if got := m.Content(t.Context()); !reflect.DeepEqual(got, want) {
 			t.Errorf("Content-Type: %s: the content is %+v, want %+v", field, got, want)
 		}
 	}
@@ -20,12 +22,16 @@ func TestInvalidContentType(t *testing.T) {
 func TestTransferEncodings(t *testing.T) {
 	for _, encoding := range []string{"", "7bit", "8BIT;", "binary (x)", "7-bit", "8-bit"} {
 		want := Content{Text: "the hearing"}
-		if got := parse(t, "Content-Transfer-Encoding: "+encoding+"\r\n\r\nthe hearing\r\n").Content(t.Context()); !reflect.DeepEqual(got, want) {
+		m := parse(t, "Content-Transfer-Encoding: "+encoding+"\r\n\r\nthe hearing\r\n")
+		if got := m.Content(t.Context()); !reflect.DeepEqual(got, want) {
 			t.Errorf("Content-Transfer-Encoding: %s: the content is %+v, want %+v", encoding, got, want)
 		}
 	}
 	got := parse(t, "Content-Transfer-Encoding: X-UUencode\r\n\r\nbegin 644 a\r\n").Content(t.Context())
-	want := Content{Text: "begin 644 a", Unread: `its text cannot be decoded: the transfer encoding "x-uuencode" is not known`}
+	want := Content{
+		Text:   "begin 644 a",
+		Unread: `its text cannot be decoded: the transfer encoding "x-uuencode" is not known`,
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the content is %+v, want %+v", got, want)
 	}
@@ -34,7 +40,8 @@ func TestTransferEncodings(t *testing.T) {
 // TestPackedParts: what is in them may be text or an attachment.
 func TestPackedParts(t *testing.T) {
 	for _, kind := range []string{
-		"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime", "application/ms-tnef", "application/vnd.ms-tnef",
+		"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime",
+		"application/ms-tnef", "application/vnd.ms-tnef",
 	} {
 		raw := parts("\nhearing", "Content-Type: "+kind+"; boundary=c\n\nx\n--c--")
 		want := Content{Text: "hearing", Incomplete: "a part is encrypted or packed: " + kind}
@@ -71,7 +78,10 @@ func TestDigest(t *testing.T) {
 // TestNamedText: text with a file name that does not say how it is to be shown is both text and an
 // attachment.
 func TestNamedText(t *testing.T) {
-	for kind, text := range map[string]string{"text/plain": "hearing", "text/html": "hearing", "text/csv": "", "text": ""} {
+	for kind, text := range map[string]string{
+		"text/plain": "hearing", "text/html": "hearing",
+		"text/csv": "", "text": "",
+	} {
 		raw := "Content-Type: " + kind + "; name=a.txt\r\n\r\nhearing"
 		want := Content{Text: text, HasAttachment: true, Attachments: []string{"a.txt"}}
 		if got := parse(t, raw).Content(t.Context()); !reflect.DeepEqual(got, want) {
@@ -83,8 +93,10 @@ func TestNamedText(t *testing.T) {
 // TestWordsInHTML: what breaks a word, and what does not.
 func TestWordsInHTML(t *testing.T) {
 	for markup, want := range map[string]string{
-		"hea<ins>ring</ins>": "hearing", "hea<q>ring</q>": "hearing", "hea<o:p></o:p>ring": "hearing", "hea<nobr>ring</nobr>": "hearing",
-		"hea<b>ring</b>": "hearing", "a<img>b": "a\nb", "a<p>b": "a\nb", "a<td>b": "a\nb", "a<br/>b": "a\nb", "a<hgroup>b": "a\nb", "a<div>b</div>c": "a\nb\nc",
+		"hea<ins>ring</ins>": "hearing", "hea<q>ring</q>": "hearing", "hea<o:p></o:p>ring": "hearing",
+		"hea<nobr>ring</nobr>": "hearing", "hea<b>ring</b>": "hearing",
+		"a<img>b": "a\nb", "a<p>b": "a\nb", "a<td>b": "a\nb", "a<br/>b": "a\nb", "a<hgroup>b": "a\nb",
+		"a<div>b</div>c": "a\nb\nc",
 	} {
 		if got := parse(t, "Content-Type: text/html\r\n\r\n"+markup).Content(t.Context()).Text; got != want {
 			t.Errorf("the text of %s is %q, want %q", markup, got, want)
