@@ -63,7 +63,8 @@ func TestDamaged(t *testing.T) {
 		{
 			"no time", `UPDATE monitored_emails_tasks SET finished_at = 'gone' WHERE id = 1`,
 			oneDead + ", 1 inbox is unreachable",
-			`task 1 cannot be reported: finished_at of its row in the table monitored_emails_tasks is \"gone\", not a time`,
+			`task 1 cannot be reported: ` +
+				`finished_at of its row in the table monitored_emails_tasks is \"gone\", not a time`,
 		},
 		{
 			"an empty time", `UPDATE monitored_emails_tasks SET finished_at = NULL WHERE id = 1`,
@@ -80,13 +81,15 @@ func TestDamaged(t *testing.T) {
 			"postrider: 2 messages are dead, 1 inbox is unreachable", "",
 		},
 		{
-			"an outage with a T", `UPDATE monitored_emails SET outage_since = '2026-11-20T10:00:00Z', failing_since = '2026-11-20 10:00:00'`,
+			"an outage with a T",
+			`UPDATE monitored_emails SET outage_since = '2026-11-20T10:00:00Z', failing_since = '2026-11-20 10:00:00'`,
 			"postrider: 2 messages are dead, 1 inbox is unreachable", "",
 		},
 		{
 			"an outage since never", `UPDATE monitored_emails SET outage_since = 'gone'`,
 			"postrider: 2 messages are dead",
-			`inbox desk@firm.example cannot be reported: in its row in the table monitored_emails outage_since is \"gone\"`,
+			`inbox desk@firm.example cannot be reported: ` +
+				`in its row in the table monitored_emails outage_since is \"gone\"`,
 		},
 		{
 			"an outage until never", `UPDATE monitored_emails SET outage_until = 'gone'`,

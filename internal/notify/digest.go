@@ -93,7 +93,8 @@ type Inbox struct {
 // digest builds the digest of the news.
 func (n *Notifier) digest(ctx context.Context, news News) (Digest, error) {
 	d := Digest{
-		Version: 1, At: news.At, Host: n.Config.Host, Tasks: []Task{}, Inboxes: []Inbox{}, Recipients: []Recipient{}, atMost: n.Config.AtMost,
+		Version: 1, At: news.At, Host: n.Config.Host, atMost: n.Config.AtMost,
+		Tasks: []Task{}, Inboxes: []Inbox{}, Recipients: []Recipient{},
 	}
 	d.addRepeated(news.Recipients)
 	endings := slices.Concat(news.Tasks, news.Bounces)
@@ -147,8 +148,8 @@ func describe(t tasks.Task, e Ending) Task {
 	out := Task{
 		ID: t.ID, Inbox: t.Inbox, Folder: t.Folder, UIDValidity: t.UIDValidity(), UID: t.UID,
 		MessageID: line(t.Identity.MessageID), Subject: line(t.Identity.Subject), Sender: line(t.Identity.Sender),
-		Status: string(t.Status), Since: e.FinishedAt.UTC(), Attempts: t.Attempts, Route: t.Route, Reason: line(t.Reason),
-		Deliveries: []Delivery{}, Commands: commands(t),
+		Status: string(t.Status), Since: e.FinishedAt.UTC(), Attempts: t.Attempts, Route: t.Route,
+		Reason: line(t.Reason), Deliveries: []Delivery{}, Commands: commands(t),
 	}
 	if e.Status == Bounced {
 		out.Status = string(Bounced)

@@ -21,7 +21,8 @@ import (
 )
 
 // hostile is text that an attacker may put into a subject, with octets that no mail may contain.
-const hostile = "Hi\r\nBcc: victim@x.example\r\n\r\nTask 99 is dead\u202e\x00\x1b[2J =?utf-8?q?=0A?= 開廷 {{.At}} %s <b>\xff"
+const hostile = "Hi\r\nBcc: victim@x.example\r\n\r\nTask 99 is dead\u202e\x00\x1b[2J " +
+	"=?utf-8?q?=0A?= 開廷 {{.At}} %s <b>\xff"
 
 // TestHostile checks that hostile text from a message stays in its own line of the mail.
 func TestHostile(t *testing.T) {
@@ -160,7 +161,9 @@ func TestJSON(t *testing.T) {
 	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	n := &Notifier{Config: Config{Host: "mail-a"}, Tasks: described{}}
 	d, err := n.digest(t.Context(), News{
-		At: at, Tasks: []Ending{{17, Dead, at}, {18, Uncertain, at}, {19, Dead, at}}, Bounces: []Ending{{20, Bounced, at}},
+		At:      at,
+		Tasks:   []Ending{{17, Dead, at}, {18, Uncertain, at}, {19, Dead, at}},
+		Bounces: []Ending{{20, Bounced, at}},
 		Outages: []Outage{
 			{1, Unreachable, "a@firm.example", 3, "log in:\nno", at, nil},
 			{2, Unreachable, "b@firm.example", 0, "", at, &at},

@@ -119,8 +119,9 @@ func (b *bench) task(subject string) int64 {
 		Entries: []tasks.Entry{{
 			UID: b.last,
 			Identity: tasks.Identity{
-				Fingerprint: message.Fingerprint(fmt.Appendf(nil, "%032d", b.last)), MessageID: fmt.Sprintf("<%d@x>", b.last),
-				Subject: subject, Sender: "Eve <eve@client.example>",
+				Fingerprint: message.Fingerprint(fmt.Appendf(nil, "%032d", b.last)),
+				MessageID:   fmt.Sprintf("<%d@x>", b.last),
+				Subject:     subject, Sender: "Eve <eve@client.example>",
 			},
 		}},
 	})

@@ -252,7 +252,9 @@ func TestHookOfOthers(t *testing.T) {
 	}
 	b.dies("one")
 	b.Notify(b.ctx, true)
-	if log := b.logs.String(); !strings.Contains(log, "cannot be run: other users can write it (mode 0775), and so could run programs as this user. To fix it: chmod go-w ") {
+	const why = "cannot be run: other users can write it (mode 0775), and so could run programs as this user. " +
+		"To fix it: chmod go-w "
+	if log := b.logs.String(); !strings.Contains(log, why) {
 		t.Errorf("the log is\n%s\nwant the reason and the chmod", log)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "runs")); err == nil {

@@ -42,7 +42,9 @@ func (n *Notifier) mail(ctx context.Context, ch channel, d Digest) error {
 }
 
 // transact is one transaction with the relay. It returns the recipients that are left for the next.
-func (n *Notifier) transact(ctx context.Context, ch channel, to []string, c *forward.Content) ([]forward.Outcome, []string, error) {
+func (n *Notifier) transact(
+	ctx context.Context, ch channel, to []string, c *forward.Content,
+) ([]forward.Outcome, []string, error) {
 	mail, err := n.Begin(ctx, forward.Envelope{To: to, NullOnly: true}, c)
 	defer mail.Reset()
 	if len(mail.Accepted()) > 0 {
@@ -101,7 +103,8 @@ func (d Digest) text() string {
 		in.text(&b)
 	}
 	if d.MoreInboxes > 0 {
-		fmt.Fprintf(&b, "\nand %s: `postrider status` shows all.\n", text.Number(d.MoreInboxes, "more inbox", "more inboxes"))
+		more := text.Number(d.MoreInboxes, "more inbox", "more inboxes")
+		fmt.Fprintf(&b, "\nand %s: `postrider status` shows all.\n", more)
 	}
 	d.recipientsText(&b)
 	for _, t := range d.Tasks {

@@ -179,8 +179,8 @@ func (n *Notifier) record(ctx context.Context, ch channel, news News, err error)
 	var full *limits.Reached
 	switch {
 	case err == nil:
-		n.Log.Info("failure notice sent",
-			"channel", ch.String(), "tasks", len(news.Tasks)+len(news.Bounces), "inboxes", len(news.Outages), "recipients", len(news.Recipients))
+		n.Log.Info("failure notice sent", "channel", ch.String(), "tasks", len(news.Tasks)+len(news.Bounces),
+			"inboxes", len(news.Outages), "recipients", len(news.Recipients))
 		return n.Store.reported(after, ch, n.Config.Worker, news)
 	case errors.Is(err, errTaken):
 		n.Log.Info("another run sends the failure notice, because this run's lease expired", "channel", ch.String())

@@ -80,13 +80,15 @@ func TestReportsBounces(t *testing.T) {
 		b.Config.AtMost = 0
 		bounces := func(id int64, to string) {
 			t.Helper()
-			changed, err := b.queue.Arrived(b.ctx, "reports", id, to, tasks.Arrival{Status: tasks.Bounced, Code: 550, Reply: "no such user"})
+			bounce := tasks.Arrival{Status: tasks.Bounced, Code: 550, Reply: "no such user"}
+			changed, err := b.queue.Arrived(b.ctx, "reports", id, to, bounce)
 			if b.check(err); !changed {
 				t.Fatalf("the bounce of task %d for %s changed nothing", id, to)
 			}
 		}
 		sent := []tasks.Delivery{
-			{Recipient: "a@firm.example", Status: tasks.Delivered}, {Recipient: "b@firm.example", Status: tasks.Delivered},
+			{Recipient: "a@firm.example", Status: tasks.Delivered},
+			{Recipient: "b@firm.example", Status: tasks.Delivered},
 		}
 		one := b.task("one")
 		b.ends(tasks.Forwarded, sent...)
@@ -95,7 +97,8 @@ func TestReportsBounces(t *testing.T) {
 		text := body(t, b.relay.sent[0].raw)
 		for _, want := range []string{
 			fmt.Sprintf("Task %d bounced after the relay had accepted it (reported ", one),
-			"  lacks it: a@firm.example (bounced: 550 no such user, 0 seconds after it was accepted)\n  has it:   b@firm.example\n",
+			"  lacks it: a@firm.example (bounced: 550 no such user, 0 seconds after it was accepted)\n" +
+				"  has it:   b@firm.example\n",
 			fmt.Sprintf("  try:      postrider task show %d\n            postrider task retry %[1]d\n", one),
 		} {
 			if !strings.Contains(text, want) {
@@ -157,7 +160,8 @@ func TestReportsInboxes(t *testing.T) {
 		b.wantSent("it still fails")
 		b.scan("")
 		b.wantSent("it is over", reachable)
-		if raw := body(t, b.relay.sent[len(b.relay.sent)-1].raw); !strings.Contains(raw, "good news") || !strings.Contains(raw, "has been reachable again since") {
+		raw := body(t, b.relay.sent[len(b.relay.sent)-1].raw)
+		if !strings.Contains(raw, "good news") || !strings.Contains(raw, "has been reachable again since") {
 			t.Errorf("the digest is\n%s\nwant that there is nothing to do", raw)
 		}
 		b.wantSent("nothing new")
@@ -209,8 +213,10 @@ func TestReportsLogins(t *testing.T) {
 			if len(b.relay.sent) == 0 {
 				t.FailNow()
 			}
-			if raw := body(t, b.relay.sent[0].raw); !strings.Contains(raw, "Inbox desk@firm.example has needed a login since ") ||
-				!strings.Contains(raw, "corp refuses the login") || !strings.Contains(raw, "postrider inbox login desk@firm.example") {
+			raw := body(t, b.relay.sent[0].raw)
+			if !strings.Contains(raw, "Inbox desk@firm.example has needed a login since ") ||
+				!strings.Contains(raw, "corp refuses the login") ||
+				!strings.Contains(raw, "postrider inbox login desk@firm.example") {
 				t.Errorf("the digest is\n%s\nwant the reason and the command in it", raw)
 			}
 		}

@@ -55,11 +55,12 @@ func (d *Digest) addRepeated(all []Repeated) {
 	for _, r := range all {
 		d.about = append(d.about, fmt.Sprint("recipient ", r.ID, " ", r.Since.UnixMicro()))
 		if len(d.Recipients) < maxRecipients {
-			out := Recipient{line(r.Recipient), r.Since, r.Bounces, line(r.Why), r.Suspended, []string{"postrider recipient list"}}
+			who, command := line(r.Recipient), "postrider recipient list"
 			if r.Suspended {
-				out.Commands = []string{"postrider recipient resume " + text.Arg(out.Recipient)}
+				command = "postrider recipient resume " + text.Arg(who)
 			}
-			d.Recipients = append(d.Recipients, out)
+			d.Recipients = append(d.Recipients,
+				Recipient{who, r.Since, r.Bounces, line(r.Why), r.Suspended, []string{command}})
 		}
 	}
 	d.MoreRecipients = len(all) - len(d.Recipients)
@@ -74,6 +75,7 @@ func (d Digest) recipientsText(b *strings.Builder) {
 		fmt.Fprintf(b, "\n  last:     %s\n  try:      %s\n", r.LastBounce, strings.Join(r.Commands, "\n            "))
 	}
 	if d.MoreRecipients > 0 {
-		fmt.Fprintf(b, "\nand %s: `postrider recipient list` shows all.\n", text.Count(d.MoreRecipients, "more recipient"))
+		more := text.Count(d.MoreRecipients, "more recipient")
+		fmt.Fprintf(b, "\nand %s: `postrider recipient list` shows all.\n", more)
 	}
 }

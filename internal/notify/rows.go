@@ -69,7 +69,8 @@ func (n *News) addBounce(r endingRow) {
 	last := len(n.Bounces) - 1
 	switch {
 	case r.FinishedAt.at.IsZero():
-		n.damaged("the bounce of task %d cannot be reported: reported_at of its row in the table monitored_emails_arrivals is %v, "+
+		n.damaged("the bounce of task %d cannot be reported: "+
+			"reported_at of its row in the table monitored_emails_arrivals is %v, "+
 			"not a time; set a time", r.ID, r.FinishedAt)
 	case !r.FinishedAt.at.After(r.Told.at): // in SQLite, equal times may be different texts
 	case last >= 0 && n.Bounces[last].ID == r.ID:
@@ -87,7 +88,10 @@ func (n *News) addOutage(r outageRow, on []Kind) {
 			"set these to NULL, NULL and 0", r.Address, r.Since, r.Until, r.FailedScans)
 		return
 	}
-	o := Outage{ID: r.ID, Kind: Unreachable, Address: r.Address, FailedScans: r.FailedScans, LastError: r.LastError, Since: r.Since.at}
+	o := Outage{
+		ID: r.ID, Kind: Unreachable, Address: r.Address,
+		FailedScans: r.FailedScans, LastError: r.LastError, Since: r.Since.at,
+	}
 	if r.LoginNeeded {
 		o.Kind = NeedsLogin
 	}

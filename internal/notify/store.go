@@ -93,7 +93,10 @@ func (o Outage) at() time.Time {
 
 // News reads what was not reported to a channel yet, of the given kinds.
 func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err error) {
-	statuses := slices.DeleteFunc(slices.Clone(on), func(k Kind) bool { return k.ofInbox() || k == Bounced || k == RecipientBounces })
+	statuses := slices.DeleteFunc(slices.Clone(on), func(k Kind) bool {
+		return k.ofInbox() || k == Bounced || k == RecipientBounces
+	})
+	addOutage := func(r outageRow) { news.addOutage(r, on) }
 	err = s.db.View(ctx, func(tx *gorm.DB) error {
 		news = News{}
 		if news.At, err = s.db.Now(tx); err != nil {
@@ -104,7 +107,8 @@ func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err
 			return err
 		}
 		if len(statuses) > 0 {
-			err = each(tx, "monitored_emails_tasks", (*endingRow).into, news.addEnding, sqlEndings, ch.key, inboxes, statuses)
+			err = each(tx, "monitored_emails_tasks", (*endingRow).into, news.addEnding,
+				sqlEndings, ch.key, inboxes, statuses)
 		}
 		if err == nil && slices.Contains(on, Bounced) {
 			err = each(tx, "monitored_emails_arrivals", (*endingRow).into, news.addBounce, sqlBounced, ch.key, inboxes)
@@ -113,7 +117,7 @@ func (s *Store) News(ctx context.Context, ch channel, on []Kind) (news News, err
 			err = each(tx, "suspended_recipients", (*repeatedRow).into, news.addRepeated, sqlRepeated, ch.key)
 		}
 		if err == nil && slices.ContainsFunc(on, Kind.ofInbox) {
-			err = each(tx, "monitored_emails", (*outageRow).into, func(r outageRow) { news.addOutage(r, on) }, sqlOutages, ch.key)
+			err = each(tx, "monitored_emails", (*outageRow).into, addOutage, sqlOutages, ch.key)
 		}
 		return err
 	})
