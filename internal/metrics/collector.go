@@ -32,7 +32,8 @@ func LabelName(label string) (string, error) {
 	name := strings.NewReplacer(".", "_", "-", "_").Replace(label)
 	switch {
 	case !labelPattern.MatchString(name) || strings.HasPrefix(name, "__"):
-		return "", fmt.Errorf("%q cannot be a label in Prometheus: it begins with a to z, and has a to z, digits, dots, dashes and underscores", label)
+		return "", fmt.Errorf("%q cannot be a label in Prometheus: "+
+			"it begins with a to z, and has a to z, digits, dots, dashes and underscores", label)
 	case slices.Contains(reserved, name):
 		return "", fmt.Errorf("%q has a meaning already in the metrics; choose another label", label)
 	}
@@ -128,7 +129,8 @@ func (e emitter) inbox(in status.Inbox, labels []string) {
 		e.gauge(inboxArrivals, float64(in.Arrivals[s]), slices.Concat(labels, []string{string(s)})...)
 	}
 	for _, d := range withZeros(in.Deliveries) {
-		e.send(inboxDeliveries, prometheus.CounterValue, float64(d.Count), slices.Concat(labels, []string{d.Result, d.Reply}))
+		e.send(inboxDeliveries, prometheus.CounterValue, float64(d.Count),
+			slices.Concat(labels, []string{d.Result, d.Reply}))
 	}
 	e.send(inboxLeases, prometheus.CounterValue, float64(in.LeasesLost), labels)
 }
@@ -139,7 +141,8 @@ func withZeros(ds []measure.Deliveries) []measure.Deliveries {
 	for _, usual := range []measure.Deliveries{
 		{Result: "delivered", Reply: "2xx"}, {Result: "failed", Reply: "5xx"}, {Result: "retry", Reply: "4xx"},
 	} {
-		if !slices.ContainsFunc(ds, func(d measure.Deliveries) bool { return d.Result == usual.Result && d.Reply == usual.Reply }) {
+		same := func(d measure.Deliveries) bool { return d.Result == usual.Result && d.Reply == usual.Reply }
+		if !slices.ContainsFunc(ds, same) {
 			ds = append(slices.Clip(ds), usual)
 		}
 	}

@@ -71,11 +71,21 @@ var all = []Metric{
 	{buildInfo, Gauge, "Always 1; the label has the version of this binary.", []string{"version"}},
 	{lastPass, Gauge, "When the last pass on any host ended, or watch last reported.", nil},
 	{passSeconds, Histogram, "How long passes took.", nil},
-	{deliverySeconds, Histogram, "Time from the registration of a message to the relay's acceptance, for each recipient.", nil},
+	{
+		deliverySeconds, Histogram,
+		"Time from the registration of a message to the relay's acceptance, for each recipient.", nil,
+	},
 	{noticesWaiting, Gauge, "Failures that could not be reported yet (notify, hook).", nil},
-	{events, Gauge, "Events for other systems, by destination and status; falls when they are deleted.", []string{labelDestination, labelStatus}},
+	{
+		events, Gauge,
+		"Events for other systems, by destination and status; falls when they are deleted.",
+		[]string{labelDestination, labelStatus},
+	},
 	{eventsOldest, Gauge, "When the longest waiting event was made; absent when none waits.", ofDestination},
-	{eventsUp, Gauge, "0: the destination failed when it was last tried. Refusing an event is not a failure.", ofDestination},
+	{
+		eventsUp, Gauge,
+		"0: the destination failed when it was last tried. Refusing an event is not a failure.", ofDestination,
+	},
 	{relayUp, Gauge, "Whether the relay took mail when it was last tried.", nil},
 	{relayLogin, Gauge, "Whether a person has to log in to the relay (OAuth2).", nil},
 	{relayCertificate, Gauge, "When the certificate of the relay expires, as seen at the last login.", nil},
@@ -83,12 +93,32 @@ var all = []Metric{
 	{inboxUp, Gauge, "Whether the last scan of the inbox succeeded.", ofInbox},
 	{inboxScan, Gauge, "When the inbox was last scanned successfully.", ofInbox},
 	{inboxLogin, Gauge, "Whether a person has to log in to the inbox (OAuth2).", ofInbox},
-	{inboxCertificate, Gauge, "When the certificate of the inbox's server expires, as seen at the last login.", ofInbox},
+	{
+		inboxCertificate, Gauge,
+		"When the certificate of the inbox's server expires, as seen at the last login.", ofInbox,
+	},
 	{inboxBacklog, Gauge, "Registered messages that have not ended: received, in_progress or error.", ofInbox},
 	{inboxDue, Gauge, "Messages of the backlog that a pass would claim now.", ofInbox},
-	{inboxOldest, Gauge, "When the longest waiting message of the backlog was registered or requeued; absent without a backlog.", ofInbox},
-	{inboxTasks, Gauge, "Registered messages by status; falls when tasks are purged.", []string{labelInbox, labelStatus}},
-	{inboxArrivals, Gauge, "Deliveries by what became of them after the relay had accepted them; falls when tasks are purged or retried.", []string{labelInbox, labelStatus}},
-	{inboxDeliveries, Counter, "Attempts to deliver a message to a recipient, by result and class of the relay's reply.", []string{labelInbox, labelResult, labelReply}},
+	{
+		inboxOldest, Gauge,
+		"When the longest waiting message of the backlog was registered or requeued; absent without a backlog.",
+		ofInbox,
+	},
+	{
+		inboxTasks, Gauge,
+		"Registered messages by status; falls when tasks are purged.",
+		[]string{labelInbox, labelStatus},
+	},
+	{
+		inboxArrivals, Gauge,
+		"Deliveries by what became of them after the relay had accepted them; " +
+			"falls when tasks are purged or retried.",
+		[]string{labelInbox, labelStatus},
+	},
+	{
+		inboxDeliveries, Counter,
+		"Attempts to deliver a message to a recipient, by result and class of the relay's reply.",
+		[]string{labelInbox, labelResult, labelReply},
+	},
 	{inboxLeases, Counter, "Times that a worker found that it had lost the lease of a task.", ofInbox},
 }

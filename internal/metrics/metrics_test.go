@@ -40,10 +40,15 @@ func report() status.Report {
 	return status.Report{
 		Inboxes: []status.Inbox{
 			{
-				Email: "desk@firm.example", Active: true, Labels: inbox.Labels{"tenant": "acme", "cost-centre": "7", "secret": "no"},
-				Backlog: 3, Due: 1, Counts: map[tasks.Status]int{tasks.Received: 2, tasks.Error: 1, tasks.Forwarded: 40},
+				Email: "desk@firm.example", Active: true,
+				Labels:  inbox.Labels{"tenant": "acme", "cost-centre": "7", "secret": "no"},
+				Backlog: 3, Due: 1,
+				Counts:        map[tasks.Status]int{tasks.Received: 2, tasks.Error: 1, tasks.Forwarded: 40},
 				LastScannedAt: &noon, OldestWaitingAt: &noon, CertificateUntil: &noon, LeasesLost: 2,
-				Deliveries: []measure.Deliveries{{Result: "delivered", Reply: "2xx", Count: 40}, {Result: "retry", Reply: "none", Count: 1}},
+				Deliveries: []measure.Deliveries{
+					{Result: "delivered", Reply: "2xx", Count: 40},
+					{Result: "retry", Reply: "none", Count: 1},
+				},
 			},
 			{Email: "new@firm.example", Active: true, NeedsLogin: "never"},
 			{Email: "failing@firm.example", Active: true, LastError: "refused"},
@@ -52,11 +57,14 @@ func report() status.Report {
 		Notices: []notify.Waiting{{Waiting: 2}, {Waiting: 1}},
 		Events: []outbox.Standing{
 			{Name: "bus", Counts: map[outbox.Status]int{outbox.Done: 7}},
-			{Name: "crm", Counts: map[outbox.Status]int{outbox.Waiting: 2, outbox.DeadLetter: 1}, OldestWaitingAt: &noon, LastError: "refused"},
+			{
+				Name: "crm", Counts: map[outbox.Status]int{outbox.Waiting: 2, outbox.DeadLetter: 1},
+				OldestWaitingAt: &noon, LastError: "refused",
+			},
 			{Name: outbox.Server, Counts: map[outbox.Status]int{outbox.Waiting: 1}},
 		},
-		LastPassAt: &noon, RelayUp: &yes, RelayCertificateUntil: &noon, RelayNeedsLogin: "expired", LimitReached: "per_hour",
-		DeliverySeconds: histogram, PassSeconds: histogram,
+		LastPassAt: &noon, RelayUp: &yes, RelayCertificateUntil: &noon, RelayNeedsLogin: "expired",
+		LimitReached: "per_hour", DeliverySeconds: histogram, PassSeconds: histogram,
 	}
 }
 
@@ -136,14 +144,16 @@ func TestNothingKnown(t *testing.T) {
 func TestOpenMetrics(t *testing.T) {
 	var b bytes.Buffer
 	check(t, Print(&b, report(), opts))
-	if !strings.HasSuffix(b.String(), "\n# EOF\n") || !strings.Contains(b.String(), "# TYPE postrider_inbox_deliveries counter\n") {
+	if !strings.HasSuffix(b.String(), "\n# EOF\n") ||
+		!strings.Contains(b.String(), "# TYPE postrider_inbox_deliveries counter\n") {
 		t.Errorf("it prints\n%s\nwant OpenMetrics", &b)
 	}
 }
 
 func TestLabelName(t *testing.T) {
 	for label, want := range map[string]string{
-		"tenant": "tenant", "cost-centre": "cost_centre", "a.b": "a_b", "9to5": "", "inbox": "", "le": "", "__name__": "", "--a": "",
+		"tenant": "tenant", "cost-centre": "cost_centre", "a.b": "a_b",
+		"9to5": "", "inbox": "", "le": "", "__name__": "", "--a": "",
 	} {
 		got, err := LabelName(label)
 		if got != want || (err != nil) != (want == "") {
@@ -165,8 +175,9 @@ func TestHandler(t *testing.T) {
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
 		return w
 	}
+	const up = `postrider_inbox_up{cost_centre="7",inbox="desk@firm.example",tenant="acme"} 1`
 	for range 2 { // twice: nothing is registered for ever
-		if w := get(); w.Code != 200 || !strings.Contains(w.Body.String(), `postrider_inbox_up{cost_centre="7",inbox="desk@firm.example",tenant="acme"} 1`) ||
+		if w := get(); w.Code != 200 || !strings.Contains(w.Body.String(), up) ||
 			!strings.Contains(w.Body.String(), "\ngo_goroutines ") {
 			t.Errorf("it answers %d:\n%s\nwant the metrics of the database and of the process", w.Code, w.Body)
 		}

@@ -25,7 +25,9 @@ func named(text string) []string {
 	var names []string
 	for _, name := range regexp.MustCompile(`\bpostrider_[a-z_]+`).FindAllString(text, -1) {
 		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-			if base, ok := strings.CutSuffix(name, suffix); ok && slices.ContainsFunc(all, func(m Metric) bool { return m.Name == base && m.Type == Histogram }) {
+			base, ok := strings.CutSuffix(name, suffix)
+			is := func(m Metric) bool { return m.Name == base && m.Type == Histogram }
+			if ok && slices.ContainsFunc(all, is) {
 				name = base
 			}
 		}
@@ -48,7 +50,10 @@ func known() []string {
 // and none of them names another.
 func TestNames(t *testing.T) {
 	docs := file(t, "..", "..", "docs", "metrics.md")
-	for where, text := range map[string]string{"docs/metrics.md": docs, "packaging/grafana/postrider.json": file(t, packaging, "grafana", "postrider.json")} {
+	for where, text := range map[string]string{
+		"docs/metrics.md":                  docs,
+		"packaging/grafana/postrider.json": file(t, packaging, "grafana", "postrider.json"),
+	} {
 		if got := named(text); !slices.Equal(got, known()) {
 			t.Errorf("%s names the metrics\n%q\nwant\n%q", where, got, known())
 		}
@@ -69,7 +74,8 @@ func TestNames(t *testing.T) {
 
 // TestAlertsAreDocumented: each alert has a section, which its runbook names, and a test.
 func TestAlertsAreDocumented(t *testing.T) {
-	rules, tests := file(t, packaging, "prometheus", "postrider.rules.yaml"), file(t, packaging, "prometheus", "postrider.rules.test.yaml")
+	rules := file(t, packaging, "prometheus", "postrider.rules.yaml")
+	tests := file(t, packaging, "prometheus", "postrider.rules.test.yaml")
 	docs := file(t, "..", "..", "docs", "metrics.md")
 	alerts := regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(rules, -1)
 	for _, m := range alerts {
@@ -119,8 +125,9 @@ func TestDashboard(t *testing.T) {
 	if d.Title == "" || d.UID == "" || len(d.Panels) < 10 {
 		t.Errorf("the dashboard is %+v, want a title, a UID and its panels", d)
 	}
+	namesNone := func(q struct{ Expr string }) bool { return len(named(q.Expr)) == 0 }
 	for _, p := range d.Panels {
-		if len(p.Targets) == 0 || slices.ContainsFunc(p.Targets, func(q struct{ Expr string }) bool { return len(named(q.Expr)) == 0 }) {
+		if len(p.Targets) == 0 || slices.ContainsFunc(p.Targets, namesNone) {
 			t.Errorf("a query of the panel %q names no metric", p.Title)
 		}
 	}

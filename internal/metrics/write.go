@@ -72,7 +72,8 @@ func CheckDirectory(path string) error {
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("the directory %s does not exist; create it, and start node_exporter with --collector.textfile.directory=%[1]s", dir)
+		return fmt.Errorf("the directory %s does not exist; create it, "+
+			"and start node_exporter with --collector.textfile.directory=%[1]s", dir)
 	case err != nil:
 		return err
 	case !info.IsDir():

@@ -36,7 +36,8 @@ func fixAccess(names string, uid, me int) string {
 	case 0:
 		return "as root, run: chown " + userName(me) + " " + names
 	}
-	return fmt.Sprintf("run postrider as %s (sudo -u %[1]s postrider ...), or: chown %s %s", userName(uid), userName(me), names)
+	return fmt.Sprintf("run postrider as %s (sudo -u %[1]s postrider ...), or: chown %s %s",
+		userName(uid), userName(me), names)
 }
 
 // fixReaders is what to do when others may read a file, after "; ".

@@ -34,7 +34,10 @@ func TestFixMode(t *testing.T) {
 	}{
 		{"one's own", 4711, 4711, "run: chmod 600 FILE"},
 		{"root's", 0, 4711, "as root, run: chown 4711 FILE && chmod 600 FILE"},
-		{"another's", 4712, 4711, "run postrider as 4712 (sudo -u 4712 postrider ...), or: chown 4711 FILE && chmod 600 FILE"},
+		{
+			"another's", 4712, 4711,
+			"run postrider as 4712 (sudo -u 4712 postrider ...), or: chown 4711 FILE && chmod 600 FILE",
+		},
 		{"the service's, read by root", 4711, 0, "run: chmod 600 FILE"},
 	} {
 		if got := fixMode("FILE", tt.owner, tt.me); got != tt.want {

@@ -160,7 +160,8 @@ func (c *Commands) Run(ctx context.Context, all []string) (string, error) {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("the command %s was stopped: %w", name, ctx.Err())
 	case out.More:
-		return "", fmt.Errorf("the command %s printed more than %d KiB, too large for a secret; correct its arguments", name, maxSize>>10)
+		return "", fmt.Errorf("the command %s printed more than %d KiB, too large for a secret; "+
+			"correct its arguments", name, maxSize>>10)
 	case limited.Err() != nil:
 		return "", fmt.Errorf("the command %s did not end within %s and was killed%s; "+
 			"it must not ask anything: try it with `</dev/null` as the user that runs postrider", name, limit, says)
@@ -176,7 +177,8 @@ func (c *Commands) Run(ctx context.Context, all []string) (string, error) {
 func findProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("the command cannot be run: %w; write the whole path of the program, because the PATH of cron is short", err)
+		return "", fmt.Errorf("the command cannot be run: %w; "+
+			"write the whole path of the program, because the PATH of cron is short", err)
 	}
 	info, err := os.Stat(path)
 	if err == nil {

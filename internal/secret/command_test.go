@@ -34,14 +34,36 @@ func TestCommand(t *testing.T) {
 		{"no shell", `command:echo $HOME ~ 'a | b' "c  d" \"e`, `$HOME ~ a | b c  d "e`, ""},
 		{"standard input is empty", shell("cat; echo end"), "end", ""},
 		{"standard error is not a part of it", shell("echo warning >&2; echo hunter2"), "hunter2", ""},
-		{"fails", shell(`printf 'no such\033[1m entry\nat all' >&2; exit 3`), "", "the command /bin/sh failed: exit status 3 (it says: no such [1m entry at all)"},
-		{"fails and prints the secret", shell("echo s3cret-1; echo bad s3cret-1 >&2; exit 1"), "", "(it says: bad [redacted])"},
-		{"says too much", shell(`head -c 100000 /dev/zero | tr '\0' x >&2; exit 1`), "", strings.Repeat("x", maxShown-1) + "…)"},
-		{"prints nothing", shell("echo; echo no entry >&2"), "", "the command /bin/sh printed nothing to standard output (it says: no entry)"},
+		{
+			"fails", shell(`printf 'no such\033[1m entry\nat all' >&2; exit 3`),
+			"", "the command /bin/sh failed: exit status 3 (it says: no such [1m entry at all)",
+		},
+		{
+			"fails and prints the secret", shell("echo s3cret-1; echo bad s3cret-1 >&2; exit 1"),
+			"", "(it says: bad [redacted])",
+		},
+		{
+			"says too much", shell(`head -c 100000 /dev/zero | tr '\0' x >&2; exit 1`),
+			"", strings.Repeat("x", maxShown-1) + "…)",
+		},
+		{
+			"prints nothing", shell("echo; echo no entry >&2"),
+			"", "the command /bin/sh printed nothing to standard output (it says: no entry)",
+		},
 		{"prints too much", shell("yes s3cret"), "", "printed more than 64 KiB"},
-		{"as much as fits", shell(fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x`, maxSize)), strings.Repeat("x", maxSize), ""},
-		{"no such program", "command:postrider-no-such-program s3cret", "", `"postrider-no-such-program": executable file not found in $PATH; write the whole path`},
-		{"a program that others can write", "command:" + open, "", "is not run: other users can write it (mode 0722), and so could run programs as this user. To fix it: chmod go-w " + open},
+		{
+			"as much as fits", shell(fmt.Sprintf(`head -c %d /dev/zero | tr '\0' x`, maxSize)),
+			strings.Repeat("x", maxSize), "",
+		},
+		{
+			"no such program", "command:postrider-no-such-program s3cret",
+			"", `"postrider-no-such-program": executable file not found in $PATH; write the whole path`,
+		},
+		{
+			"a program that others can write", "command:" + open,
+			"", "is not run: other users can write it (mode 0722), and so could run programs as this user. " +
+				"To fix it: chmod go-w " + open,
+		},
 		{"a relative path", "command:./get s3cret", "", "write the whole path"},
 		{"no program", "command: ", "", "names no program"},
 		{"no program in quotes", "command:'' s3cret", "", "names no program"},
@@ -72,7 +94,10 @@ func TestCommandHangs(t *testing.T) {
 		stop     bool // the context ends
 		wantErr  string
 	}{
-		{"the limit", time.Second, false, "the command /bin/sh did not end within 1s and was killed (it says: begun); it must not ask"},
+		{
+			"the limit", time.Second, false,
+			"the command /bin/sh did not end within 1s and was killed (it says: begun); it must not ask",
+		},
 		{"the context", time.Minute, true, "the command /bin/sh was stopped: context canceled"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -85,7 +110,8 @@ func TestCommandHangs(t *testing.T) {
 					cancel()
 				}()
 			}
-			_, err := (&Commands{Patience: tt.patience}).Resolve(ctx, shell("echo begun >&2; (echo x; exec sleep 1000) > "+path+" & wait"))
+			c := &Commands{Patience: tt.patience}
+			_, err := c.Resolve(ctx, shell("echo begun >&2; (echo x; exec sleep 1000) > "+path+" & wait"))
 			if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
 				t.Errorf("got %v, want an error with %q", err, tt.wantErr)
 			}
@@ -119,8 +145,9 @@ func TestCommandIsAskedOnce(t *testing.T) {
 			runs := filepath.Join(t.TempDir(), "runs")
 			pipe, path := fifo(t)
 			var c Commands
+			script := "printf x >> " + runs + "; echo x > " + path + "; read go < " + runs + ".go; " + tt.end
 			ask := func(ctx context.Context) {
-				got, err := c.Resolve(ctx, shell("printf x >> "+runs+"; echo x > "+path+"; read go < "+runs+".go; "+tt.end))
+				got, err := c.Resolve(ctx, shell(script))
 				if err == nil && got != "hunter2" || (err == nil) != (tt.name == "works") {
 					t.Errorf("got %q, %v", got, err)
 				}
@@ -161,7 +188,8 @@ func TestCommandIsAskedOnce(t *testing.T) {
 func TestCommandOfAnotherRun(t *testing.T) {
 	pipe, path := fifo(t)
 	marker := filepath.Join(t.TempDir(), "marker")
-	ref := shell("test -e " + marker + " && echo hunter2 && exit; touch " + marker + "; echo x > " + path + "; exec sleep 1000")
+	ref := shell("test -e " + marker + " && echo hunter2 && exit; " +
+		"touch " + marker + "; echo x > " + path + "; exec sleep 1000")
 	var c Commands
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup

@@ -35,7 +35,10 @@ func TestFiles(t *testing.T) {
 		{"the directory itself", "conf", "", "is a directory"},
 	}
 	if runtime.GOOS != "windows" { // where links need a privilege
-		links := map[string]string{"conf/in": "sub/pw", "conf/out": "../pw", "conf/over": "../run/pw", "into": "conf/pw", "again": "conf"}
+		links := map[string]string{
+			"conf/in": "sub/pw", "conf/out": "../pw", "conf/over": "../run/pw",
+			"into": "conf/pw", "again": "conf",
+		}
 		for name, to := range links {
 			if err := os.Symlink(to, filepath.Join(top, filepath.FromSlash(name))); err != nil {
 				t.Fatal(err)
@@ -54,7 +57,8 @@ func TestFiles(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			ref := "file:" + filepath.Join(top, filepath.FromSlash(tt.path))
 			got, err := dirs.Resolve(ref)
-			if got != tt.want || (err == nil) != (tt.wantErr == "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
+			if got != tt.want || (err == nil) != (tt.wantErr == "") ||
+				err != nil && !strings.Contains(err.Error(), tt.wantErr) {
 				t.Errorf("Resolve = %q, %v; want %q, an error with %q", got, err, tt.want, tt.wantErr)
 			}
 			if err := dirs.Check(ref); (err != nil) != (tt.wantErr == "secrets.files_in") {

@@ -22,7 +22,8 @@ func TestPipe(t *testing.T) {
 		"Files.Resolve":   func() error { _, err := Files{filepath.Dir(path)}.Resolve("file:" + path); return err },
 		"ReadPrivateFile": func() error { _, err := ReadPrivateFile(path); return err },
 	} {
-		if err := read(); err == nil || !strings.Contains(err.Error(), path+" is a pipe or a device; name a regular file") {
+		want := path + " is a pipe or a device; name a regular file"
+		if err := read(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want an error that says what it is", name, err)
 		}
 	}

@@ -61,7 +61,8 @@ func Resolve(ref string) (string, error) {
 		return value, nil
 	}
 	if strings.HasPrefix(ref, OAuth) {
-		return "", fmt.Errorf("%s is not a password but the name of an OAuth2 application, which only inboxes take in its place", ref)
+		return "", fmt.Errorf("%s is not a password but the name of an OAuth2 application, "+
+			"which only inboxes take in its place", ref)
 	}
 	path, ok := strings.CutPrefix(ref, "file:")
 	if !ok {
@@ -106,7 +107,8 @@ func OneLine(s string) error {
 	if n == 1 {
 		return nil
 	}
-	return fmt.Errorf("has %d lines, and must have one; for the first line of what a program prints: sh -c 'pass show mail/office | head -n 1'", n)
+	return fmt.Errorf("has %d lines, and must have one; "+
+		"for the first line of what a program prints: sh -c 'pass show mail/office | head -n 1'", n)
 }
 
 // ReadPrivateFile reads a regular file that only its owner may read and write. For a file with

@@ -43,7 +43,8 @@ func TestStringIsNeverShown(t *testing.T) {
 func TestOneLine(t *testing.T) {
 	for s, want := range map[string]int{"": 1, "one": 1, "one\n": 2, "one\r\ntwo\rthree": 3} {
 		err := OneLine(s)
-		if (err == nil) != (want == 1) || err != nil && !strings.HasPrefix(err.Error(), fmt.Sprintf("has %d lines, and must have one", want)) {
+		says := fmt.Sprintf("has %d lines, and must have one", want)
+		if (err == nil) != (want == 1) || err != nil && !strings.HasPrefix(err.Error(), says) {
 			t.Errorf("%q: got %v, want %d lines", s, err, want)
 		}
 	}
@@ -74,7 +75,10 @@ func TestResolve(t *testing.T) {
 		{"empty file", file("d", "\n", 0o600), "", "has no content"},
 		{"a file of empty lines", file("lines", "\n\r\n\n", 0o600), "", "has no content"},
 		{"a byte order mark", file("bom", "\ufefffrom a file\r\n", 0o600), "from a file", ""},
-		{"UTF-16", file("utf16", "\xff\xfes\x003\x00", 0o600), "", "utf16 has characters that are NUL, so it looks like UTF-16; save it as UTF-8"},
+		{
+			"UTF-16", file("utf16", "\xff\xfes\x003\x00", 0o600),
+			"", "utf16 has characters that are NUL, so it looks like UTF-16; save it as UTF-8",
+		},
 		{"no file", "file:" + filepath.Join(dir, "none"), "", "there is no file"},
 		{"a directory", "file:" + dir, "", "is a directory; name the file in it"},
 		{"too large", file("e", strings.Repeat("s3cret", 20000), 0o600), "", "larger than"},

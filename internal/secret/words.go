@@ -64,7 +64,8 @@ func commandWords(ref string) ([]string, error) {
 		return nil, errors.New("command: names no program; write it like command:pass show mail/office")
 	}
 	if name := all[0]; strings.ContainsAny(name, "/"+string(filepath.Separator)) && !filepath.IsAbs(name) {
-		return nil, errors.New("command: the program " + name + " is a relative path; write the whole path, or only the name of a program in PATH")
+		return nil, errors.New("command: the program " + name + " is a relative path; " +
+			"write the whole path, or only the name of a program in PATH")
 	}
 	return all, nil
 }

@@ -28,7 +28,8 @@ func CheckWriters(path string, info fs.FileInfo, could string) error {
 // CheckMode is the part of CheckWriters about the mode.
 func CheckMode(path string, info fs.FileInfo, could string) error {
 	if _, ok := owner(info); ok && info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("other users can write it (mode %04o), and so could %s. To fix it: chmod go-w %s", info.Mode().Perm(), could, text.Arg(path))
+		return fmt.Errorf("other users can write it (mode %04o), and so could %s. To fix it: chmod go-w %s",
+			info.Mode().Perm(), could, text.Arg(path))
 	}
 	return nil
 }
@@ -37,7 +38,8 @@ func checkOwner(path string, uid, me int) error {
 	if uid == 0 || uid == me {
 		return nil
 	}
-	return fmt.Errorf("it belongs to %s, but %s runs postrider. Run it as %[1]s (sudo -u %[1]s postrider ...), or: chown %[2]s %s",
+	return fmt.Errorf("it belongs to %s, but %s runs postrider. "+
+		"Run it as %[1]s (sudo -u %[1]s postrider ...), or: chown %[2]s %s",
 		userName(uid), userName(me), text.Arg(path))
 }
 
