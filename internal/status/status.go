@@ -62,16 +62,20 @@ type Report struct {
 	Inboxes []Inbox        `json:"inboxes"`
 	Alerts  []health.Alert `json:"alerts"`
 
-	Notices         []notify.Waiting `json:"notices,omitempty"`           // not sent yet
-	RelayNeedsLogin string           `json:"relay_needs_login,omitempty"` // why a person has to log in to the relay (OAuth2)
+	Notices []notify.Waiting `json:"notices,omitempty"` // not sent yet
+
+	// RelayNeedsLogin is why a person has to log in to the relay (OAuth2).
+	RelayNeedsLogin string `json:"relay_needs_login,omitempty"`
 
 	Events []outbox.Standing `json:"events,omitempty"` // destinations of events
 
 	LimitReached string `json:"limit_reached,omitempty"` // which of smtp.limits due tasks wait for, and until when
 
-	LastPassAt            *time.Time `json:"last_pass_at"`                           // when the last pass on any host ended; null before
-	RelayUp               *bool      `json:"relay_up"`                               // whether the relay took mail when it was last tried; null before
-	RelayCertificateUntil *time.Time `json:"relay_certificate_expires_at,omitempty"` // that it showed at the last login
+	LastPassAt *time.Time `json:"last_pass_at"` // when the last pass on any host ended; null before
+	RelayUp    *bool      `json:"relay_up"`     // whether the relay took mail when it was last tried; null before
+
+	// RelayCertificateUntil is when the certificate expires that it showed at the last login.
+	RelayCertificateUntil *time.Time `json:"relay_certificate_expires_at,omitempty"`
 
 	DeliverySeconds measure.Histogram `json:"-"` // from the registration of a message to the relay's acceptance
 	PassSeconds     measure.Histogram `json:"-"`
@@ -79,33 +83,38 @@ type Report struct {
 
 // Inbox is the state of one inbox.
 type Inbox struct {
-	ID              int64                `json:"-"`
-	Email           string               `json:"email"`
-	Labels          inbox.Labels         `json:"labels,omitempty"`
-	Active          bool                 `json:"active"`
-	Backlog         int                  `json:"backlog"` // unfinished tasks
-	Due             int                  `json:"due"`     // of these, what the next run claims; the rest waits for its time, or for smtp.limits
-	Counts          map[tasks.Status]int `json:"counts"`  // of all states
-	LastScannedAt   *time.Time           `json:"last_scanned_at"`
-	LastError       string               `json:"last_error"`
-	FailingSince    *time.Time           `json:"failing_since,omitempty"` // when the first of the failed scans in a row ended
-	NeedsLogin      string               `json:"needs_login,omitempty"`   // why a person has to log in (OAuth2)
-	OldestWaitingAt *time.Time           `json:"oldest_waiting_at"`
-	InError         int                  `json:"in_error"`
-	Dead            int                  `json:"dead"`
-	Uncertain       int                  `json:"uncertain"`
-	Bounced         int                  `json:"bounced"`          // tasks of which a delivery bounced after the relay had accepted it
-	BouncedLately   int                  `json:"bounced_last_day"` // deliveries that bounced in the last day
-	Conflicts       int                  `json:"conflicts"`        // of the last day
-	RetryRate       health.Share         `json:"retry_rate"`       // of the last day, from 0 to 1
+	ID      int64        `json:"-"`
+	Email   string       `json:"email"`
+	Labels  inbox.Labels `json:"labels,omitempty"`
+	Active  bool         `json:"active"`
+	Backlog int          `json:"backlog"` // unfinished tasks
+	// Due are those of the backlog that the next run claims; the rest waits for its time, or for
+	// smtp.limits.
+	Due           int                  `json:"due"`
+	Counts        map[tasks.Status]int `json:"counts"` // of all states
+	LastScannedAt *time.Time           `json:"last_scanned_at"`
+	LastError     string               `json:"last_error"`
+	// FailingSince is when the first of the failed scans in a row ended.
+	FailingSince    *time.Time `json:"failing_since,omitempty"`
+	NeedsLogin      string     `json:"needs_login,omitempty"` // why a person has to log in (OAuth2)
+	OldestWaitingAt *time.Time `json:"oldest_waiting_at"`
+	InError         int        `json:"in_error"`
+	Dead            int        `json:"dead"`
+	Uncertain       int        `json:"uncertain"`
+	// Bounced are tasks of which a delivery bounced after the relay had accepted it.
+	Bounced       int          `json:"bounced"`
+	BouncedLately int          `json:"bounced_last_day"` // deliveries that bounced in the last day
+	Conflicts     int          `json:"conflicts"`        // of the last day
+	RetryRate     health.Share `json:"retry_rate"`       // of the last day, from 0 to 1
 
 	// Arrivals counts deliveries by what became of them: bounced, delayed, complained.
 	Arrivals map[tasks.ArrivalStatus]int `json:"arrivals,omitempty"`
 
 	// What passes measured, of all time:
-	Deliveries       []measure.Deliveries `json:"deliveries,omitempty"`  // attempts, by result and reply class
-	LeasesLost       int                  `json:"leases_lost,omitempty"` // times that a worker found that it had lost the lease of a task
-	CertificateUntil *time.Time           `json:"certificate_expires_at,omitempty"`
+	Deliveries []measure.Deliveries `json:"deliveries,omitempty"` // attempts, by result and reply class
+	// LeasesLost is how often a worker found that it had lost the lease of a task.
+	LeasesLost       int        `json:"leases_lost,omitempty"`
+	CertificateUntil *time.Time `json:"certificate_expires_at,omitempty"`
 
 	Numbers health.Numbers `json:"-"`
 	Late    bool           `json:"-"` // the last complete scan is too long ago
@@ -168,20 +177,21 @@ func (s Sources) eventAlerts(all []outbox.Standing) (alerts []health.Alert) {
 	}
 	for _, st := range all {
 		alerts = append(alerts, health.CheckDestination(health.Destination{
-			Name: st.Name, OldestWaiting: st.OldestWaiting, Dead: st.Counts[outbox.DeadLetter], LastError: st.LastError, Stopped: st.Stopped(),
-			Actions: st.Name == outbox.Server,
+			Name: st.Name, OldestWaiting: st.OldestWaiting, Dead: st.Counts[outbox.DeadLetter],
+			LastError: st.LastError, Stopped: st.Stopped(), Actions: st.Name == outbox.Server,
 		}, s.Alerts)...)
 	}
 	return alerts
 }
 
 func (r *Report) measured(n measure.Numbers) {
-	r.LastPassAt, r.RelayUp, r.DeliverySeconds, r.PassSeconds = n.LastPassAt, n.RelayUp, n.DeliverySeconds, n.PassSeconds
-	r.RelayCertificateUntil = known(n.Certificates, 0)
+	r.LastPassAt, r.RelayUp, r.RelayCertificateUntil = n.LastPassAt, n.RelayUp, known(n.Certificates, 0)
+	r.DeliverySeconds, r.PassSeconds = n.DeliverySeconds, n.PassSeconds
 }
 
 func (in *Inbox) measured(n measure.Numbers) {
-	in.Deliveries, in.LeasesLost, in.CertificateUntil = n.Deliveries[in.ID], n.LeasesLost[in.ID], known(n.Certificates, in.ID)
+	in.Deliveries, in.LeasesLost = n.Deliveries[in.ID], n.LeasesLost[in.ID]
+	in.CertificateUntil = known(n.Certificates, in.ID)
 }
 
 func known(times map[int64]time.Time, id int64) *time.Time {
@@ -198,7 +208,9 @@ func (s Sources) Check(ctx context.Context) ([]health.Alert, error) {
 		return alerts, nil
 	}
 	left, _ := s.left(ctx)
-	err := s.each(ctx, left, func(_ inbox.Inbox, f health.Facts) { alerts = append(alerts, health.Check(f, s.Alerts)...) })
+	err := s.each(ctx, left, func(_ inbox.Inbox, f health.Facts) {
+		alerts = append(alerts, health.Check(f, s.Alerts)...)
+	})
 	if err != nil {
 		return alerts, err
 	}
@@ -247,8 +259,8 @@ func Of(f health.Facts) Inbox {
 	in := Inbox{
 		Email: f.Inbox, Active: f.Active, Backlog: n.Backlog, Due: n.Due, Counts: map[tasks.Status]int{},
 		LastScannedAt: text.UTC(f.LastScannedAt), LastError: f.LastError, OldestWaitingAt: text.UTC(f.Stats.Oldest),
-		InError: n.InError, Dead: n.Dead, Uncertain: n.Uncertain, Conflicts: n.Conflicts, RetryRate: n.RetryRate, Numbers: n,
-		Bounced: f.Stats.Bounced, BouncedLately: n.Bounced, Arrivals: f.Stats.Arrivals,
+		InError: n.InError, Dead: n.Dead, Uncertain: n.Uncertain, Conflicts: n.Conflicts, RetryRate: n.RetryRate,
+		Numbers: n, Bounced: f.Stats.Bounced, BouncedLately: n.Bounced, Arrivals: f.Stats.Arrivals,
 	}
 	for _, s := range tasks.Statuses {
 		in.Counts[s] = f.Stats.ByStatus[s]
@@ -270,5 +282,6 @@ func (in Inbox) Up() *bool {
 // bounced in the last day, a number is above its limit, the last scan failed or is too long ago, or
 // a person has to log in. A disabled inbox is not scanned.
 func (in Inbox) Troubled() bool {
-	return in.Dead+in.Uncertain+in.BouncedLately+in.alerts > 0 || in.Late || in.Active && in.LastError+in.NeedsLogin != ""
+	return in.Dead+in.Uncertain+in.BouncedLately+in.alerts > 0 || in.Late ||
+		in.Active && in.LastError+in.NeedsLogin != ""
 }

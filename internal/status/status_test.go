@@ -57,14 +57,18 @@ func TestStatements(t *testing.T) {
 		}
 	}
 	if many := read(50); len(one) > 8 || len(many) != len(one) {
-		t.Errorf("one inbox takes %d statements and 50 take %d, want 8 at most, and the same:\n%q", len(one), len(many), many)
+		t.Errorf("one inbox takes %d statements and 50 take %d, want 8 at most, and the same:\n%q",
+			len(one), len(many), many)
 	}
 }
 
 // TestMeasured: what passes measured stands at its inbox and in the report.
 func TestMeasured(t *testing.T) {
 	yes, until := true, time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	failing := inbox.Inbox{ID: 7, Address: "desk@firm.example", Active: true, LastError: "refused", FailingSince: &until, Labels: inbox.Labels{"tenant": "acme"}}
+	failing := inbox.Inbox{
+		ID: 7, Address: "desk@firm.example", Active: true,
+		LastError: "refused", FailingSince: &until, Labels: inbox.Labels{"tenant": "acme"},
+	}
 	plain := inbox.Inbox{ID: 8, Address: "plain@firm.example", Active: true, Security: inbox.None}
 	disabled := inbox.Inbox{ID: 9, Address: "old@firm.example"}
 	sources := Sources{
@@ -74,18 +78,23 @@ func TestMeasured(t *testing.T) {
 		Events:  noEvents,
 		Measures: func(context.Context) (measure.Numbers, error) {
 			return measure.Numbers{
-				Deliveries: map[int64][]measure.Deliveries{7: {{Result: "delivered", Reply: "2xx", Count: 3}}}, LeasesLost: map[int64]int{7: 2},
-				Certificates: map[int64]time.Time{0: until, 7: until, 8: until, 9: until}, RelayUp: &yes, LastPassAt: &until,
+				Deliveries:   map[int64][]measure.Deliveries{7: {{Result: "delivered", Reply: "2xx", Count: 3}}},
+				LeasesLost:   map[int64]int{7: 2},
+				Certificates: map[int64]time.Time{0: until, 7: until, 8: until, 9: until},
+				RelayUp:      &yes,
+				LastPassAt:   &until,
 			}, nil
 		},
 	}
 	r, err := sources.Read(t.Context())
 	check(t, err)
 	if r.RelayUp == nil || !*r.RelayUp || r.LastPassAt != &until || r.RelayCertificateUntil == nil {
-		t.Errorf("the report has relay up %v, last pass %v, certificate %v; want what passes measured", r.RelayUp, r.LastPassAt, r.RelayCertificateUntil)
+		t.Errorf("the report has relay up %v, last pass %v, certificate %v; want what passes measured",
+			r.RelayUp, r.LastPassAt, r.RelayCertificateUntil)
 	}
 	in := r.Inboxes[0]
-	if len(in.Deliveries) != 1 || in.LeasesLost != 2 || in.CertificateUntil == nil || in.FailingSince == nil || in.Labels["tenant"] != "acme" {
+	if len(in.Deliveries) != 1 || in.LeasesLost != 2 || in.CertificateUntil == nil ||
+		in.FailingSince == nil || in.Labels["tenant"] != "acme" {
 		t.Errorf("the inbox is %+v, want what passes measured of it", in)
 	}
 	if up := in.Up(); up == nil || *up {
@@ -100,7 +109,8 @@ func TestMeasured(t *testing.T) {
 
 // TestLimitReached: while a limit is used up the next run claims nothing, so nothing is due.
 func TestLimitReached(t *testing.T) {
-	reached := &limits.Reached{Key: "smtp.limits.per_hour", Limit: 10, Until: time.Date(2026, 3, 31, 12, 0, 0, 0, time.UTC)}
+	until := time.Date(2026, 3, 31, 12, 0, 0, 0, time.UTC)
+	reached := &limits.Reached{Key: "smtp.limits.per_hour", Limit: 10, Until: until}
 	for _, tt := range []struct {
 		name  string
 		quota used
@@ -120,7 +130,8 @@ func TestLimitReached(t *testing.T) {
 		r, err := sources.Read(t.Context())
 		check(t, err)
 		if in := r.Inboxes[0]; in.Due != tt.due || in.Backlog != 3 || r.LimitReached != tt.says {
-			t.Errorf("%s: %d of %d are due, and the report says %q; want %d of 3, and %q", tt.name, in.Due, in.Backlog, r.LimitReached, tt.due, tt.says)
+			t.Errorf("%s: %d of %d are due, and the report says %q; want %d of 3, and %q",
+				tt.name, in.Due, in.Backlog, r.LimitReached, tt.due, tt.says)
 		}
 	}
 }
@@ -139,12 +150,19 @@ func TestLate(t *testing.T) {
 		{"past it", inbox.Inbox{LastScannedAt: ago(time.Hour + time.Second)}, true},
 		{"never", inbox.Inbox{CreatedAt: *ago(2 * time.Hour)}, true},
 		{"just enabled", inbox.Inbox{LastScannedAt: ago(7 * day), UpdatedAt: *ago(time.Minute)}, false},
-		{"a limit of its label", inbox.Inbox{LastScannedAt: ago(2 * time.Hour), Labels: inbox.Labels{"slow": "yes"}}, false},
+		{
+			"a limit of its label",
+			inbox.Inbox{LastScannedAt: ago(2 * time.Hour), Labels: inbox.Labels{"slow": "yes"}},
+			false,
+		},
 		{"past that", inbox.Inbox{LastScannedAt: ago(2 * day), Labels: inbox.Labels{"slow": "yes"}}, true},
 	} {
 		c.in.ID, c.in.Active = 7, true
 		sources := Sources{Alerts: health.Limits{Labels: map[string]health.Limits{"slow": {LastScan: &day}}}}
-		facts := health.Facts{Active: true, CreatedAt: c.in.CreatedAt, LastScannedAt: c.in.LastScannedAt, Labels: c.in.Labels, Stats: tasks.Stats{Now: now}}
+		facts := health.Facts{
+			Active: true, CreatedAt: c.in.CreatedAt, LastScannedAt: c.in.LastScannedAt,
+			Labels: c.in.Labels, Stats: tasks.Stats{Now: now},
+		}
 		if got := sources.late(c.in, facts, health.Count(facts)); got != c.want {
 			t.Errorf("%s: late is %t, want %t", c.name, got, c.want)
 		}

@@ -18,13 +18,14 @@ type imap struct {
 
 // imapCommands hold no secret.
 var imapCommands = []string{
-	"CAPABILITY", "ENABLE", "ID", "NOOP", "LOGOUT", "STARTTLS", "NAMESPACE", "LIST", "SELECT", "EXAMINE", "STATUS", "UID", "SEARCH",
-	"FETCH", "IDLE", "CLOSE", "UNSELECT",
+	"CAPABILITY", "ENABLE", "ID", "NOOP", "LOGOUT", "STARTTLS", "NAMESPACE", "LIST", "SELECT", "EXAMINE",
+	"STATUS", "UID", "SEARCH", "FETCH", "IDLE", "CLOSE", "UNSELECT",
 }
 
 var (
+	// answer is tagged or not, with the response code's name.
+	answer   = regexp.MustCompile(`^(\S+) (OK|NO|BAD|BYE|PREAUTH)\b( \[[A-Z-]+)?`)
 	literal  = regexp.MustCompile(`\{(\d{1,18})\+?\}$`)
-	answer   = regexp.MustCompile(`^(\S+) (OK|NO|BAD|BYE|PREAUTH)\b( \[[A-Z-]+)?`) // tagged or not, with the response code's name
 	fetch    = regexp.MustCompile(`^\* \d+ FETCH `)
 	quoted   = regexp.MustCompile(`(INTERNALDATE )?"(?:\\.|[^"\\])*"?`)
 	untagged = regexp.MustCompile(`^(\*|\+)( |$)`)

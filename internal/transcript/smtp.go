@@ -51,7 +51,8 @@ func (s *smtp) command(l line) string {
 // refuse.
 func (s *smtp) reply(l line) string {
 	head := string(l.head)
-	if len(head) < 3 || strings.Trim(head[:3], "0123456789") != "" || len(head) > 3 && head[3] != ' ' && head[3] != '-' {
+	if len(head) < 3 || strings.Trim(head[:3], "0123456789") != "" ||
+		len(head) > 3 && head[3] != ' ' && head[3] != '-' {
 		return l.hidden()
 	}
 	code, last := head[:3], len(head) == 3 || head[3] == ' '

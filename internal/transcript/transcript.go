@@ -41,7 +41,8 @@ func SMTP(conn *textproto.Conn, log *slog.Logger, hide func(string) string) *tex
 	if !log.Enabled(context.Background(), Level) {
 		return conn
 	}
-	return textproto.NewConn(&over{conn: conn, dialogue: &dialogue{log: log, name: "smtp", hide: hide, protocol: &smtp{}}})
+	d := &dialogue{log: log, name: "smtp", hide: hide, protocol: &smtp{}}
+	return textproto.NewConn(&over{conn: conn, dialogue: d})
 }
 
 // Hide returns a function that takes a password out of a text, in each form in which it is sent.
@@ -52,7 +53,11 @@ func Hide(username, password string) func(string) string {
 	encode := base64.StdEncoding.EncodeToString
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(password)
 	return strings.NewReplacer(
-		encode([]byte("\x00"+username+"\x00"+password)), "***", encode([]byte(password)), "***", quoted, "***", password, "***").Replace
+		encode([]byte("\x00"+username+"\x00"+password)), "***",
+		encode([]byte(password)), "***",
+		quoted, "***",
+		password, "***",
+	).Replace
 }
 
 // HideTexts returns a function that takes texts out of a text, as they are and as base64.

@@ -64,22 +64,39 @@ func TestSMTP(t *testing.T) {
 		want  string
 	}{
 		{"a message", []string{
-			"C: EHLO me\r\n", "S: 250-relay\r\n250 SIZE 10\r\n", "C: MAIL FROM:<a@x.example>\r\nRCPT TO:<b@x.example>\r\nDATA\r\n",
-			"S: 250 ok\r\n250 2.1.5 ok\r\n354 go on\r\n", "C: Subject: x\r\n\r\nthe secret body\r\n..\r\nRCPT TO:<q>\r\n.\r\n", "S: 250 2.0.0 queued\r\n", "C: QUIT\r\n",
-		}, "smtp C: EHLO me\nsmtp S: 250-relay\nsmtp S: 250 SIZE 10\nsmtp C: MAIL FROM:<a@x.example>\nsmtp C: RCPT TO:<b@x.example>\nsmtp C: DATA\n" +
-			"smtp S: 250 ok\nsmtp S: 250 2.1.5 ok\nsmtp S: 354 go on\nsmtp C: (a message of 48 octets)\nsmtp S: 250 2.0.0 queued\nsmtp C: QUIT\n"},
+			"C: EHLO me\r\n", "S: 250-relay\r\n250 SIZE 10\r\n",
+			"C: MAIL FROM:<a@x.example>\r\nRCPT TO:<b@x.example>\r\nDATA\r\n",
+			"S: 250 ok\r\n250 2.1.5 ok\r\n354 go on\r\n",
+			"C: Subject: x\r\n\r\nthe secret body\r\n..\r\nRCPT TO:<q>\r\n.\r\n", "S: 250 2.0.0 queued\r\n",
+			"C: QUIT\r\n",
+		}, "smtp C: EHLO me\nsmtp S: 250-relay\nsmtp S: 250 SIZE 10\n" +
+			"smtp C: MAIL FROM:<a@x.example>\nsmtp C: RCPT TO:<b@x.example>\nsmtp C: DATA\n" +
+			"smtp S: 250 ok\nsmtp S: 250 2.1.5 ok\nsmtp S: 354 go on\n" +
+			"smtp C: (a message of 48 octets)\nsmtp S: 250 2.0.0 queued\n" +
+			"smtp C: QUIT\n"},
 		{"AUTH PLAIN", []string{
-			"C: AUTH PLAIN " + base64Of("\x00desk\x00"+password) + "\r\n", "S: 535-no " + password + "\r\n535 5.7.8 " + base64Of(password) + "\r\n", "C: RSET\r\n",
+			"C: AUTH PLAIN " + base64Of("\x00desk\x00"+password) + "\r\n",
+			"S: 535-no " + password + "\r\n535 5.7.8 " + base64Of(password) + "\r\n",
+			"C: RSET\r\n",
 		}, "smtp C: AUTH PLAIN ***\nsmtp S: 535 ***\nsmtp S: 535 ***\nsmtp C: RSET\n"},
 		{"AUTH LOGIN", []string{
-			"C: AUTH LOGIN\r\n", "S: 334 VXNlcg==\r\n", "C: " + base64Of("desk") + "\r\n", "S: 334 x\r\n", "C: " + base64Of(password) + "\r\n", "S: 235 ok\r\n", "C: NOOP\r\n",
-		}, "smtp C: AUTH LOGIN ***\nsmtp S: 334 ***\nsmtp C: *** (8 octets)\nsmtp S: 334 ***\nsmtp C: *** (12 octets)\nsmtp S: 235 ***\nsmtp C: NOOP\n"},
+			"C: AUTH LOGIN\r\n", "S: 334 VXNlcg==\r\n",
+			"C: " + base64Of("desk") + "\r\n", "S: 334 x\r\n",
+			"C: " + base64Of(password) + "\r\n", "S: 235 ok\r\n",
+			"C: NOOP\r\n",
+		}, "smtp C: AUTH LOGIN ***\nsmtp S: 334 ***\nsmtp C: *** (8 octets)\nsmtp S: 334 ***\n" +
+			"smtp C: *** (12 octets)\nsmtp S: 235 ***\nsmtp C: NOOP\n"},
 		{
 			"what is not known",
 			[]string{"C: XSECRET " + password + "\r\n\r\n", "S: hello\r\n2x0 hm\r\n250\r\n"},
-			"smtp C: *** (15 octets)\nsmtp C: *** (0 octets)\nsmtp S: *** (5 octets)\nsmtp S: *** (6 octets)\nsmtp S: 250\n",
+			"smtp C: *** (15 octets)\nsmtp C: *** (0 octets)\n" +
+				"smtp S: *** (5 octets)\nsmtp S: *** (6 octets)\nsmtp S: 250\n",
 		},
-		{"a relay that repeats the password later, and colours", []string{"S: 250 \x1b[31m" + password + " " + base64Of(password) + "\r\n"}, "smtp S: 250 [31m*** ***\n"},
+		{
+			"a relay that repeats the password later, and colours",
+			[]string{"S: 250 \x1b[31m" + password + " " + base64Of(password) + "\r\n"},
+			"smtp S: 250 [31m*** ***\n",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := play(t, "smtp", tt.turns...); got != tt.want {
@@ -97,7 +114,8 @@ func TestIMAP(t *testing.T) {
 	}{
 		{"a fetch", []string{
 			"C: T1 UID FETCH 5 (UID BODY.PEEK[])\r\n",
-			"S: * 1 FETCH (UID 5 INTERNALDATE \"01-Jan-2026 00:00:00 +0000\" BODY[] {13}\r\nsecret\r\n* 5 \nX-A \"b \\\" c\" BODY[TEXT] {2}\r\nhi)\r\nT1 OK done\r\n",
+			"S: * 1 FETCH (UID 5 INTERNALDATE \"01-Jan-2026 00:00:00 +0000\" BODY[] {13}\r\n" +
+				"secret\r\n* 5 \nX-A \"b \\\" c\" BODY[TEXT] {2}\r\nhi)\r\nT1 OK done\r\n",
 		}, "imap C: T1 UID FETCH 5 (UID BODY.PEEK[])\n" +
 			"imap S: * 1 FETCH (UID 5 INTERNALDATE \"01-Jan-2026 00:00:00 +0000\" BODY[] {13}\n" +
 			"imap S: (content) X-A (6 octets) BODY[TEXT] {2}\nimap S: (content) )\nimap S: T1 OK done\n"},
@@ -108,30 +126,53 @@ func TestIMAP(t *testing.T) {
 		},
 		{
 			"LOGIN",
-			[]string{"C: T2 LOGIN desk " + password + "\r\n", "S: * OK " + password + "\r\n* CAPABILITY IMAP4rev1\r\nT2 NO [AUTHENTICATIONFAILED] " + password + "\r\n", "C: T3 NOOP\r\n"},
-			"imap C: T2 LOGIN ***\nimap S: * OK ***\nimap S: * CAPABILITY IMAP4rev1\nimap S: T2 NO [AUTHENTICATIONFAILED] ***\nimap C: T3 NOOP\n",
+			[]string{
+				"C: T2 LOGIN desk " + password + "\r\n",
+				"S: * OK " + password + "\r\n* CAPABILITY IMAP4rev1\r\n" +
+					"T2 NO [AUTHENTICATIONFAILED] " + password + "\r\n",
+				"C: T3 NOOP\r\n",
+			},
+			"imap C: T2 LOGIN ***\nimap S: * OK ***\nimap S: * CAPABILITY IMAP4rev1\n" +
+				"imap S: T2 NO [AUTHENTICATIONFAILED] ***\nimap C: T3 NOOP\n",
 		},
 		{
 			"LOGIN with literals",
-			[]string{"C: T2 LOGIN {4}\r\n", "S: + go " + password + "\r\n", "C: desk {7}\r\n", "S: + go\r\n", "C: " + password + "\r\n", "S: T2 OK in\r\n", "C: T3 LIST \"\" *\r\n"},
-			"imap C: T2 LOGIN ***\nimap S: *** (12 octets)\nimap C: *** (4 octets)\nimap S: *** (4 octets)\nimap C: *** (0 octets)\nimap S: T2 OK ***\nimap C: T3 LIST \"\" *\n",
+			[]string{
+				"C: T2 LOGIN {4}\r\n", "S: + go " + password + "\r\n",
+				"C: desk {7}\r\n", "S: + go\r\n",
+				"C: " + password + "\r\n", "S: T2 OK in\r\n",
+				"C: T3 LIST \"\" *\r\n",
+			},
+			"imap C: T2 LOGIN ***\nimap S: *** (12 octets)\nimap C: *** (4 octets)\nimap S: *** (4 octets)\n" +
+				"imap C: *** (0 octets)\nimap S: T2 OK ***\nimap C: T3 LIST \"\" *\n",
 		},
 		{
 			"AUTHENTICATE",
-			[]string{"C: T2 AUTHENTICATE PLAIN\r\n", "S: +\r\n", "C: " + base64Of("\x00desk\x00"+password) + "\r\n", "S: T2 BAD what?\r\n"},
+			[]string{
+				"C: T2 AUTHENTICATE PLAIN\r\n", "S: +\r\n",
+				"C: " + base64Of("\x00desk\x00"+password) + "\r\n", "S: T2 BAD what?\r\n",
+			},
 			"imap C: T2 AUTHENTICATE PLAIN ***\nimap S: *** (1 octet)\nimap C: *** (20 octets)\nimap S: T2 BAD ***\n",
 		},
 		{
 			"with an initial response",
-			[]string{"C: T2 AUTHENTICATE PLAIN " + base64Of("\x00desk\x00"+password) + "\r\n", "S: T2 OK [CAPABILITY A B] in\r\n"},
+			[]string{
+				"C: T2 AUTHENTICATE PLAIN " + base64Of("\x00desk\x00"+password) + "\r\n",
+				"S: T2 OK [CAPABILITY A B] in\r\n",
+			},
 			"imap C: T2 AUTHENTICATE PLAIN ***\nimap S: T2 OK [CAPABILITY] ***\n",
 		},
 		{
 			"what is not known",
 			[]string{"C: T4 XSECRET " + password + "\r\nhm\r\nDONE\r\n", "S: some text\r\n* 3 EXISTS\r\n"},
-			"imap C: T4 *** (18 octets)\nimap C: *** (2 octets)\nimap C: DONE\nimap S: *** (9 octets)\nimap S: * 3 EXISTS\n",
+			"imap C: T4 *** (18 octets)\nimap C: *** (2 octets)\nimap C: DONE\n" +
+				"imap S: *** (9 octets)\nimap S: * 3 EXISTS\n",
 		},
-		{"a server that repeats the password later", []string{"S: * OK " + `ses\"ame` + " " + password + "\r\n"}, "imap S: * OK *** ***\n"},
+		{
+			"a server that repeats the password later",
+			[]string{"S: * OK " + `ses\"ame` + " " + password + "\r\n"},
+			"imap S: * OK *** ***\n",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := play(t, "imap", tt.turns...); got != tt.want {
