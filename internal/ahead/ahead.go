@@ -78,7 +78,8 @@ func (c Config) kinds() []kind {
 	for ids := range slices.Chunk(c.Inboxes, inboxesAtOnce) {
 		all = append(all, kind{
 			"tasks", "monitored_emails_tasks /*! FORCE INDEX (monitored_emails_tasks_claim) */", "visible_at",
-			"inbox_id IN ? AND priority IN (0, 1) AND ", ids, max(w.Task, w.TaskLease), w.TaskLease, "status = 'in_progress'", "updated_at",
+			"inbox_id IN ? AND priority IN (0, 1) AND ", ids,
+			max(w.Task, w.TaskLease), w.TaskLease, "status = 'in_progress'", "updated_at",
 		})
 	}
 	return all

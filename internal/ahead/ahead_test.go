@@ -110,16 +110,17 @@ func TestRepair(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		cfg := Config{
 			Inboxes: []int64{b.inbox.ID}, Destinations: []string{"crm"}, Longest: Waits{
-				Task: 2 * time.Hour, TaskLease: 10 * time.Minute, Inbox: time.Hour, ScanLease: time.Minute, TokenLease: 3 * time.Minute,
-				Destination: 24 * time.Hour, Event: 15 * time.Minute, EventLease: 20 * time.Minute,
+				Task: 2 * time.Hour, TaskLease: 10 * time.Minute, Inbox: time.Hour, ScanLease: time.Minute,
+				TokenLease: 3 * time.Minute, Destination: 24 * time.Hour,
+				Event: 15 * time.Minute, EventLease: 20 * time.Minute,
 			},
 		}
 		longest := cfg.Longest
 		b.register(3)
 		task := func(uid int, status string, priority int) func(at int64) {
 			return func(at int64) {
-				b.exec("UPDATE monitored_emails_tasks SET visible_at = ?, status = ?, priority = ?, updated_at = ? WHERE uid = ?",
-					at, status, priority, time.UnixMicro(at).UTC(), uid)
+				b.exec("UPDATE monitored_emails_tasks SET visible_at = ?, status = ?, priority = ?, updated_at = ? "+
+					"WHERE uid = ?", at, status, priority, time.UnixMicro(at).UTC(), uid)
 			}
 		}
 		event := func(occurrence int, destination string, at int64) {
@@ -133,8 +134,14 @@ func TestRepair(t *testing.T) {
 			longest, lease time.Duration
 			read           string
 		}{
-			{"tasks", task(2, "error", 0), longest.Task, 0, "SELECT visible_at FROM monitored_emails_tasks WHERE uid = 2"},
-			{"tasks", task(3, "in_progress", 1), longest.Task, longest.TaskLease, "SELECT visible_at FROM monitored_emails_tasks WHERE uid = 3"},
+			{
+				"tasks", task(2, "error", 0),
+				longest.Task, 0, "SELECT visible_at FROM monitored_emails_tasks WHERE uid = 2",
+			},
+			{
+				"tasks", task(3, "in_progress", 1),
+				longest.Task, longest.TaskLease, "SELECT visible_at FROM monitored_emails_tasks WHERE uid = 3",
+			},
 			{
 				"scans", func(at int64) { b.exec("UPDATE monitored_emails SET scan_holder = 'w', scan_until = ?", at) },
 				longest.Inbox, longest.ScanLease, "SELECT scan_until FROM monitored_emails",
@@ -146,13 +153,16 @@ func TestRepair(t *testing.T) {
 			{
 				"tokens", func(at int64) {
 					b.exec("DELETE FROM oauth_tokens")
-					b.exec("INSERT INTO oauth_tokens (account, app, sealed, generation, login_needed, holder, held_until) VALUES ('relay', '', '', 1, '', 'w', ?)", at)
+					b.exec("INSERT INTO oauth_tokens "+
+						"(account, app, sealed, generation, login_needed, holder, held_until) "+
+						"VALUES ('relay', '', '', 1, '', 'w', ?)", at)
 				}, longest.TokenLease, longest.TokenLease, "SELECT held_until FROM oauth_tokens",
 			},
 			{
 				"destinations", func(at int64) {
 					b.exec("DELETE FROM monitored_destinations")
-					b.exec("INSERT INTO monitored_destinations (name, target, failures, retry_at, gone, last_error) VALUES ('crm', '', 1, ?, 0, '')", at)
+					b.exec("INSERT INTO monitored_destinations (name, target, failures, retry_at, gone, last_error) "+
+						"VALUES ('crm', '', 1, ?, 0, '')", at)
 				}, longest.Destination, 0, "SELECT retry_at FROM monitored_destinations",
 			},
 			{
@@ -174,7 +184,8 @@ func TestRepair(t *testing.T) {
 				}
 				what, err := Repair(t.Context(), b.DB, cfg)
 				if in := b.in(c.read); err != nil || what != want || in > wantIn || in < wantIn-time.Minute {
-					t.Errorf("%s, %v ahead: repaired %q, %v, and now it is %v ahead; want %q and %v", c.kind, far, what, err, in, want, wantIn)
+					t.Errorf("%s, %v ahead: repaired %q, %v, and now it is %v ahead; want %q and %v",
+						c.kind, far, what, err, in, want, wantIn)
 				}
 				c.write(0)
 			}
@@ -183,7 +194,8 @@ func TestRepair(t *testing.T) {
 		event(2, "imap", b.ahead(year)) // an action may be meant for then
 		b.exec("UPDATE monitored_emails_tasks SET visible_at = NULL, status = 'forwarded' WHERE uid = 2")
 		// Another host has longer leases: the clock was right.
-		b.exec("UPDATE monitored_emails_tasks SET visible_at = ?, status = 'in_progress', updated_at = ? WHERE uid = 3", b.ahead(24*time.Hour), time.Now().UTC())
+		b.exec("UPDATE monitored_emails_tasks SET visible_at = ?, status = 'in_progress', updated_at = ? WHERE uid = 3",
+			b.ahead(24*time.Hour), time.Now().UTC())
 		if what, err := Repair(t.Context(), b.DB, cfg); err != nil || what != "" {
 			t.Errorf("what a right clock wrote: repaired %q, %v; want nothing", what, err)
 		}
@@ -198,7 +210,8 @@ func TestRepairAll(t *testing.T) {
 		for id := range int64(3 * inboxesAtOnce) {
 			cfg.Inboxes = append(cfg.Inboxes, b.inbox.ID+id)
 		}
-		b.exec("UPDATE monitored_emails_tasks SET visible_at = ?, updated_at = ?", b.ahead(100*time.Hour), time.Now().Add(99*time.Hour).UTC())
+		b.exec("UPDATE monitored_emails_tasks SET visible_at = ?, updated_at = ?",
+			b.ahead(100*time.Hour), time.Now().Add(99*time.Hour).UTC())
 		b.exec("UPDATE monitored_emails SET scan_until = ?", b.ahead(100*time.Hour))
 		what, err := Repair(t.Context(), b.DB, cfg)
 		if want := "scans: 1, tasks: 3"; err != nil || what != want {
@@ -212,7 +225,10 @@ func TestRepairAll(t *testing.T) {
 
 // TestReads: what waits, what is due and what has ended costs nothing.
 func TestReads(t *testing.T) {
-	for name, server := range map[string]func(testing.TB) *testserver.SQL{"mariadb": testserver.MariaDB, "mysql": testserver.MySQL} {
+	for name, server := range map[string]func(testing.TB) *testserver.SQL{
+		"mariadb": testserver.MariaDB,
+		"mysql":   testserver.MySQL,
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, db.Config{Driver: db.MySQL, DSN: server(t).NewDatabase(t)})
 			b.register(3000)
@@ -241,7 +257,8 @@ func reads(t *testing.T, tx *gorm.DB) (n int64) {
 		name  string
 		value int64
 	}
-	all, err := db.Query(tx, func(c *counter) []any { return []any{&c.name, &c.value} }, "SHOW SESSION STATUS LIKE 'Handler_read%'")
+	fields := func(c *counter) []any { return []any{&c.name, &c.value} }
+	all, err := db.Query(tx, fields, "SHOW SESSION STATUS LIKE 'Handler_read%'")
 	check(t, err)
 	for _, c := range all {
 		n += c.value

@@ -38,7 +38,8 @@ func TestManyProcesses(t *testing.T) {
 	all.Wait()
 	n := read(t, s)
 	if len(n.Deliveries[7]) != 1 || n.Deliveries[7][0].Count != 24 || n.LeasesLost[7] != 8 || len(n.LeasesLost) != 1 ||
-		n.PassSeconds.Count() != 8 || n.PassSeconds.Sum != 12 || n.DeliverySeconds.Sum != 24 || !n.Certificates[7].Equal(noon) || n.LastPassAt == nil {
+		n.PassSeconds.Count() != 8 || n.PassSeconds.Sum != 12 || n.DeliverySeconds.Sum != 24 ||
+		!n.Certificates[7].Equal(noon) || n.LastPassAt == nil {
 		t.Errorf("the sums are %+v, want those of 8 processes", n)
 	}
 }

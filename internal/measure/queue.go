@@ -47,7 +47,8 @@ func (q *queue) Receive(ctx context.Context, want tasks.Want) ([]tasks.Claim, er
 // add is to be called with the lock held.
 func (q *queue) add(c tasks.Claim) {
 	q.claims[c.Receipt] = claim{
-		inboxID: c.Task.InboxID, waited: c.At.Sub(c.Task.QueuedAt), at: q.now(), before: slices.Clone(c.Task.Deliveries),
+		inboxID: c.Task.InboxID, waited: c.At.Sub(c.Task.QueuedAt), at: q.now(),
+		before: slices.Clone(c.Task.Deliveries),
 	}
 }
 
@@ -93,7 +94,9 @@ func (q *queue) Finish(ctx context.Context, r tasks.Receipt, res tasks.Result) e
 }
 
 // Release implements tasks.Worker.
-func (q *queue) Release(ctx context.Context, c tasks.Claim, reason string, delay time.Duration, ds []tasks.Delivery) error {
+func (q *queue) Release(
+	ctx context.Context, c tasks.Claim, reason string, delay time.Duration, ds []tasks.Delivery,
+) error {
 	err := q.Queue.Release(ctx, c, reason, delay, ds)
 	q.ended(c.Receipt, ds, err)
 	return err

@@ -42,7 +42,11 @@ func TestAttempts(t *testing.T) {
 	to := func(who string, s tasks.DeliveryStatus, code, attempts int) tasks.Delivery {
 		return tasks.Delivery{Recipient: who, Status: s, Code: code, Attempts: attempts}
 	}
-	before := []tasks.Delivery{to("old", tasks.Delivered, 250, 1), to("new", tasks.Pending, 0, 0), to("again", tasks.Pending, 451, 1)}
+	before := []tasks.Delivery{
+		to("old", tasks.Delivered, 250, 1),
+		to("new", tasks.Pending, 0, 0),
+		to("again", tasks.Pending, 451, 1),
+	}
 	for name, tt := range map[string]struct {
 		after []tasks.Delivery
 		want  map[string]float64
@@ -127,7 +131,8 @@ func TestLostLeases(t *testing.T) {
 	f.err = tasks.ErrMoved
 	_ = q.Finish(t.Context(), f.claim.Receipt, tasks.Result{})
 	f.err = nil
-	check(t, q.Finish(t.Context(), f.claim.Receipt, tasks.Result{Deliveries: []tasks.Delivery{{Recipient: "a", Status: tasks.Delivered, Code: 250, Attempts: 1}}}))
+	delivered := tasks.Delivery{Recipient: "a", Status: tasks.Delivered, Code: 250, Attempts: 1}
+	check(t, q.Finish(t.Context(), f.claim.Receipt, tasks.Result{Deliveries: []tasks.Delivery{delivered}}))
 	if labels(m, leasesLost)[""] != 0 || labels(m, deliveries)["delivered 2xx"] != 1 {
 		t.Errorf("counted %v, want one delivery of the message that was found again", m.added)
 	}

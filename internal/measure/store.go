@@ -121,7 +121,9 @@ func unchanged(tx *gorm.DB, set map[key]float64) error {
 // sorted are rows in the order of their keys: two transactions never wait for each other then.
 func sorted(values map[key]float64) [][]any {
 	keys := slices.SortedFunc(maps.Keys(values), func(a, b key) int {
-		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(a.inboxID, b.inboxID), strings.Compare(a.label, b.label))
+		return cmp.Or(
+			strings.Compare(a.name, b.name), cmp.Compare(a.inboxID, b.inboxID), strings.Compare(a.label, b.label),
+		)
 	})
 	var rows [][]any
 	for _, k := range keys {

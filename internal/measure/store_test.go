@@ -50,7 +50,11 @@ func TestSums(t *testing.T) {
 		relay *bool
 		until time.Time
 		took  time.Duration
-	}{{&yes, noon, time.Second}, {&no, noon.Add(time.Hour), 10 * time.Minute}, {nil, noon.Add(time.Hour), 11 * time.Minute}} {
+	}{
+		{&yes, noon, time.Second},
+		{&no, noon.Add(time.Hour), 10 * time.Minute},
+		{nil, noon.Add(time.Hour), 11 * time.Minute},
+	} {
 		m := NewMeter()
 		m.attempted(7, Deliveries{"delivered", "2xx", 2})
 		m.attempted(7, Deliveries{"failed", "5xx", 1})
@@ -62,16 +66,19 @@ func TestSums(t *testing.T) {
 		check(t, s.Keep(t.Context(), m)) // it is empty now
 	}
 	n := read(t, s)
-	if got, want := n.Deliveries[7], []Deliveries{{"delivered", "2xx", 6}, {"failed", "5xx", 3}}; !slices.Equal(got, want) {
+	want := []Deliveries{{"delivered", "2xx", 6}, {"failed", "5xx", 3}}
+	if got := n.Deliveries[7]; !slices.Equal(got, want) {
 		t.Errorf("deliveries are %v, want %v", got, want)
 	}
 	if n.LeasesLost[7] != 3 || n.RelayUp == nil || *n.RelayUp || n.LastPassAt == nil || !n.LastPassAt.Equal(noon) {
-		t.Errorf("leases lost %d, relay up %v, last pass %v; want 3, false, %v", n.LeasesLost[7], n.RelayUp, n.LastPassAt, noon)
+		t.Errorf("leases lost %d, relay up %v, last pass %v; want 3, false, %v",
+			n.LeasesLost[7], n.RelayUp, n.LastPassAt, noon)
 	}
 	if !n.Certificates[7].Equal(noon.Add(time.Hour)) {
 		t.Errorf("the certificate is valid until %v, want what was seen last", n.Certificates[7])
 	}
-	if h := n.PassSeconds; h.Count() != 3 || h.Sum != 1261 || h.Counts[3] != 1 || h.Counts[11] != 1 || h.Counts[12] != 1 {
+	if h := n.PassSeconds; h.Count() != 3 || h.Sum != 1261 ||
+		h.Counts[3] != 1 || h.Counts[11] != 1 || h.Counts[12] != 1 {
 		t.Errorf("pass seconds are %+v, want 1, 600 and 660 seconds in their buckets", h)
 	}
 	if h := n.DeliverySeconds; h.Count() != 3 || h.Sum != 9 {
@@ -97,7 +104,8 @@ func TestNothingNew(t *testing.T) {
 	idle()
 	texts, commits := statements.Taken()
 	if commits != 1 || len(texts) > 3 { // what is set already; the sums; removed inboxes
-		t.Errorf("an idle pass takes %d commits and %d statements, want 1 and at most 3:\n%q", commits, len(texts), texts)
+		t.Errorf("an idle pass takes %d commits and %d statements, want 1 and at most 3:\n%q",
+			commits, len(texts), texts)
 	}
 	check(t, s.Keep(t.Context(), NewMeter()))
 	if texts, _ := statements.Taken(); len(texts) > 0 {

@@ -34,7 +34,9 @@ type Relay struct {
 
 // Meanwhile is AfterPass for a process that stays up, with what it has learned of all active
 // inboxes since it said something. Those of which it learned nothing are Busy.
-func (s *Store) Meanwhile(ctx context.Context, inboxes []pass.InboxReport, relay Relay, alerts []health.Alert) ([]Line, error) {
+func (s *Store) Meanwhile(
+	ctx context.Context, inboxes []pass.InboxReport, relay Relay, alerts []health.Alert,
+) ([]Line, error) {
 	r := pass.Report{Inboxes: inboxes, RelayTried: relay.Tried}
 	if relay.Fault != nil {
 		r.RelayError = text.Error(relay.Fault)
@@ -115,7 +117,9 @@ func statesOf(r pass.Report, alerts []health.Alert) []State {
 	var states []State
 	for _, in := range r.Inboxes {
 		if in.Error != "" || in.Busy == "" && !r.Interrupted {
-			states = append(states, State{ofInbox + in.Email, in.Error != ""}, State{ofBacklog + in.Email, in.Counters.Backlog > 0})
+			states = append(states,
+				State{ofInbox + in.Email, in.Error != ""},
+				State{ofBacklog + in.Email, in.Counters.Backlog > 0})
 		}
 		if in.Counters.Retry > 0 {
 			states = append(states, State{ofRetry + in.Email, true})

@@ -115,7 +115,8 @@ func over(rows map[string]row, states []State, whole []string) []State {
 	var out []State
 	for subject := range rows {
 		listed := slices.ContainsFunc(states, func(s State) bool { return s.Subject == subject })
-		if !listed && slices.ContainsFunc(whole, func(prefix string) bool { return strings.HasPrefix(subject, prefix) }) {
+		begins := func(prefix string) bool { return strings.HasPrefix(subject, prefix) }
+		if !listed && slices.ContainsFunc(whole, begins) {
 			out = append(out, State{subject, false})
 		}
 	}

@@ -119,11 +119,14 @@ func TestServer(t *testing.T) {
 	w := newWorld(t)
 	r := pass.Report{Inboxes: []pass.InboxReport{{Email: "a", Error: "refused"}}}
 	for range 25 {
-		r.Inboxes = append(r.Inboxes, pass.InboxReport{Email: string(rune('b' + len(r.Inboxes))), Error: "not tried", Left: "imap:993"})
+		email := string(rune('b' + len(r.Inboxes)))
+		r.Inboxes = append(r.Inboxes, pass.InboxReport{Email: email, Error: "not tried", Left: "imap:993"})
 	}
 	r.Inboxes[25].Error = "tried at the same time, and refused"
 	got := w.pass(r)
-	if len(got) != 2 || !strings.HasSuffix(got[1], " and 5 more: the server cannot be reached; its remaining inboxes are skipped in this pass: not tried") {
+	const skipped = " and 5 more: the server cannot be reached; " +
+		"its remaining inboxes are skipped in this pass: not tried"
+	if len(got) != 2 || !strings.HasSuffix(got[1], skipped) {
 		t.Errorf("it says %q, want one line for all that were not tried", got)
 	}
 	for i := range r.Inboxes {
@@ -134,12 +137,14 @@ func TestServer(t *testing.T) {
 	}
 }
 
+const relayFailed = "the relay failed: forwarding stops for this pass; " +
+	"the remaining messages wait for the next: connection refused"
+
 func TestRelay(t *testing.T) {
 	w := newWorld(t)
 	down := works
 	down.RelayTried, down.RelayError = true, "connection refused"
-	w.want("a relay that begins to fail:", w.pass(down),
-		"the relay failed: forwarding stops for this pass; the remaining messages wait for the next: connection refused")
+	w.want("a relay that begins to fail:", w.pass(down), relayFailed)
 	w.want("again:", w.pass(down))
 	w.after(90 * time.Minute)
 	w.want("without mail:", w.pass(works))
@@ -153,8 +158,9 @@ func TestRelay(t *testing.T) {
 func TestMessages(t *testing.T) {
 	w := newWorld(t)
 	r := inbox(pass.InboxReport{Counters: pass.Counters{Retry: 2, Dead: 1, Waiting: 3}})
-	w.want("the first:", w.pass(r), "desk@firm.example: 2 to be retried, 1 dead (see `postrider task list --status dead`), 3 waiting for smtp.limits")
-	w.want("the second:", w.pass(r), "desk@firm.example: 1 dead (see `postrider task list --status dead`), 3 waiting for smtp.limits")
+	const dead = "1 dead (see `postrider task list --status dead`), 3 waiting for smtp.limits"
+	w.want("the first:", w.pass(r), "desk@firm.example: 2 to be retried, "+dead)
+	w.want("the second:", w.pass(r), "desk@firm.example: "+dead)
 	r.Inboxes[0].Counters.Dead = 0
 	w.want("without deaths:", w.pass(r))
 	w.after(time.Hour)
@@ -246,11 +252,13 @@ func TestMeanwhile(t *testing.T) {
 		}
 		return texts(lines)
 	}
-	a, b := pass.InboxReport{Email: "a", Error: "no route", Left: "imap"}, pass.InboxReport{Email: "b", Error: "no route", Left: "imap"}
+	a := pass.InboxReport{Email: "a", Error: "no route", Left: "imap"}
+	b := pass.InboxReport{Email: "b", Error: "no route", Left: "imap"}
 	down := errors.New("connection refused")
-	w.want("two inboxes:", meanwhile(Relay{}, a, b), "a, b: the server cannot be reached; postrider tries again with growing pauses: no route")
-	w.want("a pass:", w.pass(pass.Report{Inboxes: []pass.InboxReport{a, b}, RelayTried: true, RelayError: "connection refused"}),
-		"the relay failed: forwarding stops for this pass; the remaining messages wait for the next: connection refused")
+	w.want("two inboxes:", meanwhile(Relay{}, a, b),
+		"a, b: the server cannot be reached; postrider tries again with growing pauses: no route")
+	failed := pass.Report{Inboxes: []pass.InboxReport{a, b}, RelayTried: true, RelayError: "connection refused"}
+	w.want("a pass:", w.pass(failed), relayFailed)
 	w.want("after it:", meanwhile(Relay{true, down}, a, b))
 	a.Error, b.Error, b.Busy = "", "", "not known yet"
 	w.want("one works:", meanwhile(Relay{}, a, b), "a: works again")
