@@ -9,10 +9,11 @@ import (
 // TestCheckDestination: a destination of events has its own thresholds.
 func TestCheckDestination(t *testing.T) {
 	crm := Destination{Name: "crm", OldestWaiting: 2 * time.Hour, Dead: 1, LastError: "HTTP 500\nsorry"}
-	if got := CheckDestination(crm, Limits{EventsWaiting: ptr(2 * time.Hour), EventsDead: ptr(1), Dead: ptr(0)}); got != nil {
+	got := CheckDestination(crm, Limits{EventsWaiting: ptr(2 * time.Hour), EventsDead: ptr(1), Dead: ptr(0)})
+	if got != nil {
 		t.Errorf("at its thresholds it raises %+v", got)
 	}
-	got := CheckDestination(crm, Limits{EventsWaiting: ptr(time.Hour), EventsDead: ptr(0)})
+	got = CheckDestination(crm, Limits{EventsWaiting: ptr(time.Hour), EventsDead: ptr(0)})
 	want := []Alert{
 		{
 			Kind: EventsWaiting, Value: 7200, Limit: 3600, Destination: "crm",
@@ -22,7 +23,8 @@ func TestCheckDestination(t *testing.T) {
 		{
 			Kind: EventsDead, Value: 1, Destination: "crm",
 			Message: "events for crm: dead events: 1, more than alerts.events_dead (0); " +
-				"see `postrider event list --destination crm --status dead`, then `postrider event retry` or `skip` them",
+				"see `postrider event list --destination crm --status dead`, " +
+				"then `postrider event retry` or `skip` them",
 		},
 	}
 	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
@@ -35,7 +37,8 @@ func TestCheckDestination(t *testing.T) {
 		t.Errorf("of one to which nothing is sent it raises %+v", got)
 	}
 	got = CheckDestination(Destination{Name: "imap", Dead: 1, Actions: true}, Limits{EventsDead: ptr(0)})
-	if len(got) != 1 || !strings.HasPrefix(got[0].Message, "actions on the servers: dead actions: 1, more than alerts.events_dead (0)") {
+	const dead = "actions on the servers: dead actions: 1, more than alerts.events_dead (0)"
+	if len(got) != 1 || !strings.HasPrefix(got[0].Message, dead) {
 		t.Errorf("of actions it raises %+v", got)
 	}
 }

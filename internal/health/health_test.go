@@ -33,8 +33,8 @@ func troubled() Facts {
 
 func TestCount(t *testing.T) {
 	want := Numbers{
-		Backlog: 8, Due: 6, OldestWaiting: 90 * time.Minute, InError: 2, Dead: 3, Uncertain: 4, Bounced: 5, Conflicts: 9,
-		RetryRate: 0.375, SinceScan: 3 * time.Hour,
+		Backlog: 8, Due: 6, OldestWaiting: 90 * time.Minute, InError: 2, Dead: 3, Uncertain: 4, Bounced: 5,
+		Conflicts: 9, RetryRate: 0.375, SinceScan: 3 * time.Hour,
 	}
 	if got := Count(troubled()); got != want {
 		t.Errorf("Count is %+v, want %+v", got, want)
@@ -202,8 +202,8 @@ func TestLimits(t *testing.T) {
 
 func all(n int, d time.Duration, s Share) Limits {
 	return Limits{
-		Backlog: &n, Due: &n, OldestWaiting: &d, InError: &n, Dead: &n, Uncertain: &n, Bounced: &n, Conflicts: &n, RetryRate: &s,
-		LastScan: &d,
+		Backlog: &n, Due: &n, OldestWaiting: &d, InError: &n, Dead: &n, Uncertain: &n, Bounced: &n,
+		Conflicts: &n, RetryRate: &s, LastScan: &d,
 	}
 }
 

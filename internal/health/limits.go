@@ -49,19 +49,31 @@ func (l Limits) Of(f Facts) Limits {
 		}
 	}
 	return Limits{
-		Backlog: cmp.Or(own.Backlog, l.Backlog), Due: cmp.Or(own.Due, l.Due), OldestWaiting: cmp.Or(own.OldestWaiting, l.OldestWaiting),
-		InError: cmp.Or(own.InError, l.InError), Dead: cmp.Or(own.Dead, l.Dead), Uncertain: cmp.Or(own.Uncertain, l.Uncertain),
-		Bounced:   cmp.Or(own.Bounced, l.Bounced),
-		Conflicts: cmp.Or(own.Conflicts, l.Conflicts), RetryRate: cmp.Or(own.RetryRate, l.RetryRate), LastScan: cmp.Or(own.LastScan, l.LastScan),
+		Backlog:       cmp.Or(own.Backlog, l.Backlog),
+		Due:           cmp.Or(own.Due, l.Due),
+		OldestWaiting: cmp.Or(own.OldestWaiting, l.OldestWaiting),
+		InError:       cmp.Or(own.InError, l.InError),
+		Dead:          cmp.Or(own.Dead, l.Dead),
+		Uncertain:     cmp.Or(own.Uncertain, l.Uncertain),
+		Bounced:       cmp.Or(own.Bounced, l.Bounced),
+		Conflicts:     cmp.Or(own.Conflicts, l.Conflicts),
+		RetryRate:     cmp.Or(own.RetryRate, l.RetryRate),
+		LastScan:      cmp.Or(own.LastScan, l.LastScan),
 	}
 }
 
 func (l Limits) smallest(o Limits) Limits {
 	return Limits{
-		Backlog: smaller(l.Backlog, o.Backlog), Due: smaller(l.Due, o.Due), OldestWaiting: smaller(l.OldestWaiting, o.OldestWaiting),
-		InError: smaller(l.InError, o.InError), Dead: smaller(l.Dead, o.Dead), Uncertain: smaller(l.Uncertain, o.Uncertain),
-		Bounced:   smaller(l.Bounced, o.Bounced),
-		Conflicts: smaller(l.Conflicts, o.Conflicts), RetryRate: smaller(l.RetryRate, o.RetryRate), LastScan: smaller(l.LastScan, o.LastScan),
+		Backlog:       smaller(l.Backlog, o.Backlog),
+		Due:           smaller(l.Due, o.Due),
+		OldestWaiting: smaller(l.OldestWaiting, o.OldestWaiting),
+		InError:       smaller(l.InError, o.InError),
+		Dead:          smaller(l.Dead, o.Dead),
+		Uncertain:     smaller(l.Uncertain, o.Uncertain),
+		Bounced:       smaller(l.Bounced, o.Bounced),
+		Conflicts:     smaller(l.Conflicts, o.Conflicts),
+		RetryRate:     smaller(l.RetryRate, o.RetryRate),
+		LastScan:      smaller(l.LastScan, o.LastScan),
 	}
 }
 

@@ -114,7 +114,8 @@ func drain(t *testing.T, all []*Quota) (used int) {
 					break
 				}
 				if err != nil || granted < 1 || granted > n {
-					t.Errorf("%d of %d were granted (%v), want at least one, and no more than asked for", granted, n, err)
+					t.Errorf("%d of %d were granted (%v), want at least one, and no more than asked for",
+						granted, n, err)
 					return
 				}
 				take := granted
@@ -160,7 +161,8 @@ func TestReserve(t *testing.T) {
 		if granted != 4 || rest != 6 {
 			t.Errorf("%d of 4 and %d of 50 were granted, want 4, and the 6 that are left of 10", granted, rest)
 		}
-		if n, why, err := a.Left(ctx); n != 0 || why == nil || err != nil || why.Key != "smtp.limits.per_day" || why.Limit != 10 {
+		n, why, err := a.Left(ctx)
+		if n != 0 || why == nil || err != nil || why.Key != "smtp.limits.per_day" || why.Limit != 10 {
 			t.Errorf("all is used, and %d are left (%v, %v), want none by smtp.limits.per_day (10)", n, why, err)
 		}
 		if n, _, err := other.Reserve(ctx, 50); n != 10 || err != nil {

@@ -86,7 +86,8 @@ func (q *Quota) read(tx *gorm.DB, sql string) (text string, u usage, err error) 
 		err = u.validate()
 	}
 	if err != nil {
-		return "", u, fmt.Errorf("its row in the table relay_usage is damaged (%w); delete it, and the limits count from zero", err)
+		return "", u, fmt.Errorf("its row in the table relay_usage is damaged (%w); "+
+			"delete it, and the limits count from zero", err)
 	}
 	return text, u, nil
 }

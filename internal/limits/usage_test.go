@@ -92,7 +92,8 @@ func TestNeverMore(t *testing.T) {
 		}
 		for _, w := range windows() {
 			if limit := w.limit(l); limit > 0 && p.most(w.length) > limit {
-				t.Fatalf("the provider counts %d recipients in a window of %s, want %d at most", p.most(w.length), w.name, limit)
+				t.Fatalf("the provider counts %d recipients in a window of %s, want %d at most",
+					p.most(w.length), w.name, limit)
 			}
 		}
 	})
@@ -128,15 +129,56 @@ func TestLeft(t *testing.T) {
 	}{
 		{"nothing was sent", Limits{PerMinute: 10}, nil, 10, "", 0},
 		{"some was sent", Limits{PerMinute: 10}, []func(*usage){ago(0, 3)}, 7, "", 0},
-		{"the tightest limit decides", Limits{PerMinute: 10, PerHour: 12}, []func(*usage){ago(10*time.Minute, 8)}, 4, "", 0},
+		{
+			"the tightest limit decides",
+			Limits{PerMinute: 10, PerHour: 12},
+			[]func(*usage){ago(10*time.Minute, 8)},
+			4, "", 0,
+		},
 		{"what is under way counts", Limits{PerMinute: 10}, []func(*usage){ago(0, 3), underWay(4)}, 3, "", 0},
-		{"a slice still reaches into the window", Limits{PerMinute: 10}, []func(*usage){ago(time.Minute, 10)}, 0, "smtp.limits.per_minute (10) is used up until 12:01 UTC", time.Second},
-		{"a slice is out of the window", Limits{PerMinute: 10}, []func(*usage){ago(time.Minute+time.Second, 10)}, 10, "", 0},
-		{"used up", Limits{PerMinute: 10}, []func(*usage){ago(20*time.Second, 4), ago(10*time.Second, 6)}, 0, "smtp.limits.per_minute (10) is used up until 12:02 UTC", 41 * time.Second},
-		{"used up by what is under way", Limits{PerMinute: 10}, []func(*usage){underWay(10)}, 0, "smtp.limits.per_minute (10) is used up until 12:02 UTC", 61 * time.Second},
-		{"the limit was lowered", Limits{PerMinute: 5}, []func(*usage){ago(30*time.Second, 4), ago(20*time.Second, 1), ago(10*time.Second, 5)}, 0, "smtp.limits.per_minute (5) is used up until 12:02 UTC", 51 * time.Second},
-		{"two are used up", Limits{PerMinute: 10, PerHour: 10}, []func(*usage){ago(0, 10)}, 0, "smtp.limits.per_hour (10) is used up until 13:01 UTC", time.Hour + 30*time.Second},
-		{"until tomorrow", Limits{PerDay: 10}, []func(*usage){ago(time.Hour, 10)}, 0, "smtp.limits.per_day (10) is used up until 2026-11-21 11:12 UTC", 23*time.Hour + 11*time.Minute + 30*time.Second},
+		{
+			"a slice still reaches into the window",
+			Limits{PerMinute: 10},
+			[]func(*usage){ago(time.Minute, 10)},
+			0, "smtp.limits.per_minute (10) is used up until 12:01 UTC", time.Second,
+		},
+		{
+			"a slice is out of the window",
+			Limits{PerMinute: 10},
+			[]func(*usage){ago(time.Minute+time.Second, 10)},
+			10, "", 0,
+		},
+		{
+			"used up",
+			Limits{PerMinute: 10},
+			[]func(*usage){ago(20*time.Second, 4), ago(10*time.Second, 6)},
+			0, "smtp.limits.per_minute (10) is used up until 12:02 UTC", 41 * time.Second,
+		},
+		{
+			"used up by what is under way",
+			Limits{PerMinute: 10},
+			[]func(*usage){underWay(10)},
+			0, "smtp.limits.per_minute (10) is used up until 12:02 UTC", 61 * time.Second,
+		},
+		{
+			"the limit was lowered",
+			Limits{PerMinute: 5},
+			[]func(*usage){ago(30*time.Second, 4), ago(20*time.Second, 1), ago(10*time.Second, 5)},
+			0, "smtp.limits.per_minute (5) is used up until 12:02 UTC", 51 * time.Second,
+		},
+		{
+			"two are used up",
+			Limits{PerMinute: 10, PerHour: 10},
+			[]func(*usage){ago(0, 10)},
+			0, "smtp.limits.per_hour (10) is used up until 13:01 UTC", time.Hour + 30*time.Second,
+		},
+		{
+			"until tomorrow",
+			Limits{PerDay: 10},
+			[]func(*usage){ago(time.Hour, 10)},
+			0, "smtp.limits.per_day (10) is used up until 2026-11-21 11:12 UTC",
+			23*time.Hour + 11*time.Minute + 30*time.Second,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var u usage

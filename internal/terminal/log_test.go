@@ -26,13 +26,19 @@ func TestLog(t *testing.T) {
 			l.With("inbox", "desk@firm.example").Error("the inbox could not be worked through", "error", folder)
 		}, "desk@firm.example: folder \"A\" does not exist\n"},
 		{"several folders, deep down", func(l *slog.Logger) {
-			l.Error("failed", "inbox", "desk@firm.example", "error", fmt.Errorf("open: %w", errors.Join(folder, fmt.Errorf("again: %w", other))))
+			both := errors.Join(folder, fmt.Errorf("again: %w", other))
+			l.Error("failed", "inbox", "desk@firm.example", "error", fmt.Errorf("open: %w", both))
 		}, "desk@firm.example: open: folder \"A\" does not exist; again: folder \"B\" does not exist\n"},
 		{"a warning of an inbox", func(l *slog.Logger) {
-			l.Warn("a lease could not be renewed", "inbox", "desk@firm.example", "error", errors.New("the disk\nis \x1b[2Jfull"))
+			full := errors.New("the disk\nis \x1b[2Jfull")
+			l.Warn("a lease could not be renewed", "inbox", "desk@firm.example", "error", full)
 		}, "desk@firm.example: a lease could not be renewed: the disk; is [2Jfull\n"},
-		{"details", func(l *slog.Logger) { l.Warn("leases could not be renewed", "tasks", 3, "error", "no") }, "postrider: leases could not be renewed (tasks 3): no\n"},
-		{"no details", func(l *slog.Logger) { l.Warn("there is no active inbox") }, "postrider: there is no active inbox\n"},
+		{"details", func(l *slog.Logger) {
+			l.Warn("leases could not be renewed", "tasks", 3, "error", "no")
+		}, "postrider: leases could not be renewed (tasks 3): no\n"},
+		{"no details", func(l *slog.Logger) {
+			l.Warn("there is no active inbox")
+		}, "postrider: there is no active inbox\n"},
 		{"below the level", func(l *slog.Logger) { l.Info("connected") }, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -40,7 +46,8 @@ func TestLog(t *testing.T) {
 			cleared := 0
 			tt.log(slog.New(NewLog(&out, slog.LevelWarn, func() { cleared++ })))
 			if out.String() != tt.want || cleared != strings.Count(tt.want, "\n") {
-				t.Errorf("it prints %q and makes room %d times; want %q, and once a line", out.String(), cleared, tt.want)
+				t.Errorf("it prints %q and makes room %d times; want %q, and once a line",
+					out.String(), cleared, tt.want)
 			}
 		})
 	}

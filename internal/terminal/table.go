@@ -69,7 +69,8 @@ func (t *Table) plain(w io.Writer) error {
 // differ, and elsewhere than on a terminal.
 func (t *Table) Common(name string) string {
 	i := slices.Index(t.Header, name)
-	if t.Width == 0 || len(t.rows) == 0 || slices.ContainsFunc(t.rows, func(row []any) bool { return row[i] != t.rows[0][i] }) {
+	differs := func(row []any) bool { return row[i] != t.rows[0][i] }
+	if t.Width == 0 || len(t.rows) == 0 || slices.ContainsFunc(t.rows, differs) {
 		return ""
 	}
 	common := fmt.Sprint(t.rows[0][i])
@@ -154,7 +155,11 @@ func (t *Table) all() [][]any {
 func (t *Table) filled() []int {
 	kept := []int{0}
 	for i := 1; i < len(t.Header); i++ {
-		if slices.ContainsFunc(t.rows, func(row []any) bool { cell := fmt.Sprint(row[i]); return cell != "" && cell != "0" }) {
+		has := func(row []any) bool {
+			cell := fmt.Sprint(row[i])
+			return cell != "" && cell != "0"
+		}
+		if slices.ContainsFunc(t.rows, has) {
 			kept = append(kept, i)
 		}
 	}

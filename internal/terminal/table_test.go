@@ -77,7 +77,9 @@ func TestRecords(t *testing.T) {
 	table := &Table{Header: []string{"id", "dead", "status", "reason"}, Total: []any{"total", 0, 12, ""}}
 	table.Add(1, 0, "dead", "")
 	table.Add(2, 0, "forwarded", "why \x1b[2J")
-	const want = "id      1\nstatus  dead\n\nid      2\nstatus  forwarded\nreason  why [2J\n\nid      total\nstatus  12\n"
+	const want = "id      1\nstatus  dead\n\n" +
+		"id      2\nstatus  forwarded\nreason  why [2J\n\n" +
+		"id      total\nstatus  12\n"
 	if got := table.print(t, 20); got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}
@@ -105,7 +107,8 @@ func TestCommon(t *testing.T) {
 			if got := table.Common("inbox"); got != tt.want {
 				t.Errorf("Common is %q, want %q", got, tt.want)
 			}
-			if shown := strings.Contains(table.print(t, tt.width), "INBOX"); shown == (tt.want != "") && len(tt.values) > 0 {
+			shown := strings.Contains(table.print(t, tt.width), "INBOX")
+			if shown == (tt.want != "") && len(tt.values) > 0 {
 				t.Errorf("the column is shown: %v, want it shown unless its text is common", shown)
 			}
 		})
