@@ -256,8 +256,9 @@ func TestMailbox(t *testing.T) {
 	for in, want := range map[string]string{
 		"Ann@Example.COM": "Ann@example.com", "a@B@C.D": "a@B@c.d", "ann": "ann", "": "", "@X": "@x",
 		"Jörg@BÜCHER.example": "Jörg@xn--bcher-kva.example", "a@XN--Bcher-KVA.example": "a@xn--bcher-kva.example",
-		"a@straße.example": "a@xn--strae-oqa.example", "a@strasse.example": "a@strasse.example", "a@ısparta.example": "a@xn--sparta-o9a.example",
-		"a@ü b.EXAMPLE": "a@ü b.example", "a@[IPv6:2001:DB8::1]": "a@[ipv6:2001:db8::1]",
+		"a@straße.example": "a@xn--strae-oqa.example", "a@strasse.example": "a@strasse.example",
+		"a@ısparta.example": "a@xn--sparta-o9a.example",
+		"a@ü b.EXAMPLE":     "a@ü b.example", "a@[IPv6:2001:DB8::1]": "a@[ipv6:2001:db8::1]",
 	} {
 		if got := Mailbox(in); got != want || Mailbox(got) != got {
 			t.Errorf("the mailbox of %q is %q, and of that %q, want %q", in, got, Mailbox(got), want)
@@ -270,10 +271,12 @@ func TestMailbox(t *testing.T) {
 func TestUnicodeDomain(t *testing.T) {
 	for in, want := range map[string]string{
 		"X.Example.": "x.example", "*": "*", "*.Example": "*.example", "a_b.example": "a_b.example", "": "",
-		"BÜCHER.example.": "bücher.example", "XN--Bcher-KVA.example": "bücher.example", "bu\u0308cher。example": "bücher.example",
-		"*.BÜ?cher.*": "*.bü?cher.*", "ΟΔΟΣ.example": "οδοσ.example", "r3---ü.example": "r3---ü.example",
-		"straße.example": "straße.example", "xn--strae-oqa.example": "straße.example", "STRASSE.example": "strasse.example",
-		"ısparta.example": "ısparta.example", "İsparta.example": "i\u0307sparta.example", "ISPARTA.example": "isparta.example",
+		"BÜCHER.example.": "bücher.example", "XN--Bcher-KVA.example": "bücher.example",
+		"bu\u0308cher。example": "bücher.example", "*.BÜ?cher.*": "*.bü?cher.*",
+		"ΟΔΟΣ.example": "οδοσ.example", "r3---ü.example": "r3---ü.example",
+		"straße.example": "straße.example", "xn--strae-oqa.example": "straße.example",
+		"STRASSE.example": "strasse.example", "ısparta.example": "ısparta.example",
+		"İsparta.example": "i\u0307sparta.example", "ISPARTA.example": "isparta.example",
 		"xn--firm-.Example": "xn--firm-.example", "xn--bcher-*.example": "xn--bcher-*.example",
 	} {
 		if got := UnicodeDomain(in); got != want {
@@ -284,8 +287,10 @@ func TestUnicodeDomain(t *testing.T) {
 
 func TestIsLoopback(t *testing.T) {
 	for host, want := range map[string]bool{
-		"localhost": true, "LOCALHOST": true, "127.0.0.1": true, "127.9.9.9": true, "::1": true, "::ffff:127.0.0.1": true,
-		"": false, "localhost.example": false, "128.0.0.1": false, "::2": false, "127.0.0.1.example": false, "127.1": false,
+		"localhost": true, "LOCALHOST": true,
+		"127.0.0.1": true, "127.9.9.9": true, "::1": true, "::ffff:127.0.0.1": true,
+		"": false, "localhost.example": false, "128.0.0.1": false, "::2": false,
+		"127.0.0.1.example": false, "127.1": false,
 	} {
 		if got := IsLoopback(host); got != want {
 			t.Errorf("IsLoopback(%q) = %v, want %v", host, got, want)

@@ -9,8 +9,14 @@ func TestInitial(t *testing.T) {
 	for _, tt := range []struct{ mechanism, user, want string }{
 		// The example of Google's documentation, and that of RFC 7628 4.1.
 		{XOAuth2, "someuser@example.com", "user=someuser@example.com\x01auth=Bearer ya29.vF9\x01\x01"},
-		{OAuthBearer, "user@example.com", "n,a=user@example.com,\x01host=server.example.com\x01port=143\x01auth=Bearer ya29.vF9\x01\x01"},
-		{OAuthBearer, "a,b=c@example.com", "n,a=a=2Cb=3Dc@example.com,\x01host=server.example.com\x01port=143\x01auth=Bearer ya29.vF9\x01\x01"},
+		{
+			OAuthBearer, "user@example.com",
+			"n,a=user@example.com,\x01host=server.example.com\x01port=143\x01auth=Bearer ya29.vF9\x01\x01",
+		},
+		{
+			OAuthBearer, "a,b=c@example.com",
+			"n,a=a=2Cb=3Dc@example.com,\x01host=server.example.com\x01port=143\x01auth=Bearer ya29.vF9\x01\x01",
+		},
 	} {
 		l := Login{Mechanism: tt.mechanism, Username: tt.user, Host: "server.example.com", Port: 143, Token: "ya29.vF9"}
 		if got := string(l.Initial()); got != tt.want {
@@ -38,7 +44,10 @@ func TestChoose(t *testing.T) {
 
 func TestAnswer(t *testing.T) {
 	for _, tt := range []struct{ challenge, want string }{
-		{`{"status":"400","schemes":"Bearer","scope":"https://mail.google.com/"}`, `status "400", it wants the scope "https://mail.google.com/"`},
+		{
+			`{"status":"400","schemes":"Bearer","scope":"https://mail.google.com/"}`,
+			`status "400", it wants the scope "https://mail.google.com/"`,
+		},
 		{`{"status":"invalid_token"}`, `status "invalid_token"`},
 		{"\x1b[2Jno \xff", `the server says "[2Jno ?"`},
 		{`[1]`, `the server says "[1]"`},

@@ -43,7 +43,8 @@ func ParseFingerprint(s string) (Fingerprint, error) {
 	}
 	digits := strings.ReplaceAll(named.ReplaceAllString(s, ""), ":", "")
 	if sum, err := hex.DecodeString(digits); err != nil || len(sum) != sha256.Size {
-		return "", errors.New("is not sha256: and 64 hex digits; see it with: openssl x509 -noout -fingerprint -sha256 -in CERTIFICATE")
+		return "", errors.New("is not sha256: and 64 hex digits; " +
+			"see it with: openssl x509 -noout -fingerprint -sha256 -in CERTIFICATE")
 	}
 	return Fingerprint(algorithm + digits), nil
 }

@@ -17,6 +17,7 @@ import (
 
 func TestParseFingerprint(t *testing.T) {
 	hex := strings.Repeat("0a", 32)
+	colons := strings.TrimSuffix(strings.Repeat("0A:", 32), ":")
 	for _, tt := range []struct {
 		name, text string
 		want       certs.Fingerprint
@@ -24,9 +25,9 @@ func TestParseFingerprint(t *testing.T) {
 	}{
 		{"none", "", "", false},
 		{"as we print it", "sha256:" + hex, certs.Fingerprint("sha256:" + hex), false},
-		{"upper case and colons", " SHA256:" + strings.TrimSuffix(strings.Repeat("0A:", 32), ":"), certs.Fingerprint("sha256:" + hex), false},
-		{"as openssl 3 prints it", "sha256 Fingerprint=" + strings.TrimSuffix(strings.Repeat("0A:", 32), ":") + "\n", certs.Fingerprint("sha256:" + hex), false},
-		{"as openssl 1 prints it", "SHA256 Fingerprint=" + strings.TrimSuffix(strings.Repeat("0A:", 32), ":"), certs.Fingerprint("sha256:" + hex), false},
+		{"upper case and colons", " SHA256:" + colons, certs.Fingerprint("sha256:" + hex), false},
+		{"as openssl 3 prints it", "sha256 Fingerprint=" + colons + "\n", certs.Fingerprint("sha256:" + hex), false},
+		{"as openssl 1 prints it", "SHA256 Fingerprint=" + colons, certs.Fingerprint("sha256:" + hex), false},
 		{"without the algorithm", hex, certs.Fingerprint("sha256:" + hex), false},
 		{"openssl with another algorithm", "sha1 Fingerprint=" + hex, "", true},
 		{"another algorithm", "sha512:" + hex, "", true},

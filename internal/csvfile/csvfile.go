@@ -204,8 +204,8 @@ func (f *file) line(line int, record []string) Line {
 	l := Line{Where: f.at(line)}
 	width := len(f.found)
 	if len(record) < width {
-		l.Fault = fmt.Errorf("the number of fields is %d, but the first line has %d; if the empty ones at the end are left out, "+
-			"write their separators", len(record), width)
+		l.Fault = fmt.Errorf("the number of fields is %d, but the first line has %d; "+
+			"if the empty ones at the end are left out, write their separators", len(record), width)
 		return l
 	}
 	if strings.TrimSpace(strings.Join(record[width:], "")) != "" {

@@ -8,7 +8,8 @@ func Format(fields ...string) string {
 	out := make([]string, len(fields))
 	for i, f := range fields {
 		out[i] = f
-		if f != strings.TrimSpace(f) || strings.ContainsAny(f, ",;\t\"\r\n") || f != "" && strings.Contains("=+-@", f[:1]) {
+		if f != strings.TrimSpace(f) || strings.ContainsAny(f, ",;\t\"\r\n") ||
+			f != "" && strings.Contains("=+-@", f[:1]) {
 			out[i] = `"` + strings.ReplaceAll(f, `"`, `""`) + `"`
 		}
 	}

@@ -45,7 +45,8 @@ func TestNamesAreAskedForOnce(t *testing.T) {
 	}
 	for range 2 {
 		var dns *net.DNSError
-		if _, err := d.Dial(t.Context(), net.JoinHostPort(nowhere+".", port)); !errors.As(err, &dns) || !dns.IsNotFound {
+		_, err := d.Dial(t.Context(), net.JoinHostPort(nowhere+".", port))
+		if !errors.As(err, &dns) || !dns.IsNotFound {
 			t.Errorf("a name that does not exist: %v, want that it was not found", err)
 		}
 	}

@@ -190,7 +190,8 @@ func askConnect(conn net.Conn, user *url.Userinfo, target string) error {
 	version, code, _ := strings.Cut(status, " ")
 	if !strings.HasPrefix(version, "HTTP/1.") || !strings.HasPrefix(code, "2") {
 		return fmt.Errorf("the proxy refused to connect (%s); "+
-			"check its address, user and password, and that it allows this port", text.Cut(text.Line(strings.ToValidUTF8(status, "?")), 200))
+			"check its address, user and password, and that it allows this port",
+			text.Cut(text.Line(strings.ToValidUTF8(status, "?")), 200))
 	}
 	for range 200 { // skip the header fields
 		if line, err := readLine(conn); err != nil || line == "" {

@@ -17,5 +17,6 @@ func Arg(s string) string {
 
 // special reports whether a character may have a meaning to a shell.
 func special(r rune) bool {
-	return !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r) && r != os.PathSeparator && !strings.ContainsRune("@%+=:,./_-", r)
+	return !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r) &&
+		r != os.PathSeparator && !strings.ContainsRune("@%+=:,./_-", r)
 }

@@ -110,7 +110,10 @@ func TestCount(t *testing.T) {
 func TestPrintable(t *testing.T) {
 	const in = "Subject: a\x1b[31mb\r\n\r\ncol\tcol\rx\a\x9b\u009b\u202e\xff 開廷\n"
 	const want = "Subject: a [31mb\n\ncol\tcol x \uFFFD  \uFFFD 開廷\n"
-	for name, src := range map[string]io.Reader{"at once": strings.NewReader(in), "octet for octet": iotest.OneByteReader(strings.NewReader(in))} {
+	for name, src := range map[string]io.Reader{
+		"at once":         strings.NewReader(in),
+		"octet for octet": iotest.OneByteReader(strings.NewReader(in)),
+	} {
 		var out strings.Builder
 		if err := Printable(&out, src); err != nil || out.String() != want {
 			t.Errorf("%s: %q, %v; want %q", name, out.String(), err, want)
