@@ -124,8 +124,9 @@ func TestRepair(t *testing.T) {
 			}
 		}
 		event := func(occurrence int, destination string, at int64) {
-			b.exec(`INSERT INTO monitored_outbox (occurrence_id, destination, event_id, kind, task_id, inbox_id, action, body, status, attempt_count,
-				visible_at, receipt, worker, error_message, created_at) VALUES (?, ?, ?, 'forwarded', 1, 1, '', '', 'waiting', 0, ?, '', '', '', ?)`,
+			b.exec(`INSERT INTO monitored_outbox (occurrence_id, destination, event_id, kind, task_id, inbox_id, action,
+				body, status, attempt_count, visible_at, receipt, worker, error_message, created_at)
+				VALUES (?, ?, ?, 'forwarded', 1, 1, '', '', 'waiting', 0, ?, '', '', '', ?)`,
 				occurrence, destination, fmt.Sprint(occurrence), at, time.Now().UTC())
 		}
 		for _, c := range []struct {

@@ -15,20 +15,25 @@ import (
 
 const (
 	// Reads the whole table: a row for each recipient whose mail bounced too often.
-	sqlNoted = `SELECT id, recipient, since, bounces, why, suspended, COALESCE(resumed_at, 0) FROM suspended_recipients ORDER BY recipient`
+	sqlNoted = `
+SELECT id, recipient, since, bounces, why, suspended, COALESCE(resumed_at, 0)
+FROM suspended_recipients ORDER BY recipient`
 
 	// By the unique recipient.
 	sqlNote      = `INSERT INTO suspended_recipients (recipient, since, bounces, why, suspended) VALUES (?, ?, ?, ?, ?)`
-	sqlNoteAgain = `UPDATE suspended_recipients SET since = ?, bounces = ?, why = ?, suspended = ?, resumed_at = NULL WHERE recipient = ?`
-	sqlResume    = `UPDATE suspended_recipients SET suspended = 0, resumed_at = ? WHERE recipient = ? AND resumed_at IS NULL`
+	sqlNoteAgain = `
+UPDATE suspended_recipients SET since = ?, bounces = ?, why = ?, suspended = ?, resumed_at = NULL
+WHERE recipient = ?`
+	sqlResume = `
+UPDATE suspended_recipients SET suspended = 0, resumed_at = ? WHERE recipient = ? AND resumed_at IS NULL`
 
 	sqlSuspend = `UPDATE suspended_recipients SET suspended = ? WHERE id = ? AND resumed_at IS NULL`
 	sqlForget  = `DELETE FROM suspended_recipients WHERE id = ?`
 
 	// By monitored_emails_arrivals_status (status, reported_at, recipient), backwards.
 	sqlLastBounce = `
-SELECT code, enhanced, reply, remote FROM monitored_emails_arrivals WHERE status = 'bounced' AND recipient IN ? AND target = ''
-ORDER BY reported_at DESC LIMIT 1`
+SELECT code, enhanced, reply, remote FROM monitored_emails_arrivals
+WHERE status = 'bounced' AND recipient IN ? AND target = '' ORDER BY reported_at DESC LIMIT 1`
 )
 
 // Store keeps in the database whose mail bounced too often.

@@ -139,8 +139,9 @@ func TestLastBounce(t *testing.T) {
 	err := r.store.db.Tx(t.Context(), func(tx *gorm.DB) error {
 		for _, sql := range []string{
 			"PRAGMA defer_foreign_keys = ON",
-			`INSERT INTO monitored_emails_arrivals (task_id, recipient, inbox_id, status, code, enhanced, reply, remote, target, at, reported_at)
-			VALUES (1, 'gone@BÜCHER.example', 1, 'bounced', 550, '5.1.1', 'no such user', 'mx.other.example', '', 1, 1)`,
+			`INSERT INTO monitored_emails_arrivals
+			(task_id, recipient, inbox_id, status, code, enhanced, reply, remote, target, at, reported_at) VALUES
+			(1, 'gone@BÜCHER.example', 1, 'bounced', 550, '5.1.1', 'no such user', 'mx.other.example', '', 1, 1)`,
 		} {
 			if err := tx.Exec(sql).Error; err != nil {
 				return err

@@ -35,8 +35,9 @@ func read(t *testing.T, s *Store) Numbers {
 func addInbox(t *testing.T, d *db.DB, id int) {
 	t.Helper()
 	check(t, d.Tx(t.Context(), func(tx *gorm.DB) error {
-		return tx.Exec(`INSERT INTO monitored_emails (id, email_address, email_password, description, is_active, host, port, security,
-			allow_plaintext, username, auth, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at)
+		return tx.Exec(`INSERT INTO monitored_emails (id, email_address, email_password, description, is_active,
+			host, port, security, allow_plaintext, username, auth, start, last_error, scan_holder, scan_token,
+			scan_until, created_at, updated_at)
 			VALUES (?, 'a', '', '', 1, '', 0, '', 0, '', '', '', '', '', 0, 0, ?, ?)`, id, noon, noon).Error
 	}))
 }

@@ -11,7 +11,8 @@ func TestRecipients(t *testing.T) {
 	const oneBounces = "postrider: 1 recipient bounces repeatedly"
 	onEach(t, func(t *testing.T, b *bench) {
 		b.exec(`INSERT INTO suspended_recipients (recipient, since, bounces, why, suspended, resumed_at)
-VALUES ('o''brien@other.example', 1700000000000001, 5, '550 5.1.1 no such user', 1, NULL), ('back@other.example', 1700000000000001, 5, '550 no', 0, 1700000000000002)`)
+VALUES ('o''brien@other.example', 1700000000000001, 5, '550 5.1.1 no such user', 1, NULL),
+('back@other.example', 1700000000000001, 5, '550 no', 0, 1700000000000002)`)
 		b.wantSent("one is suspended", oneBounces)
 		raw := body(t, b.relay.sent[0].raw)
 		for _, want := range []string{
@@ -24,7 +25,8 @@ VALUES ('o''brien@other.example', 1700000000000001, 5, '550 5.1.1 no such user',
 		}
 		b.later()
 		b.wantSent("nothing new")
-		b.exec(`UPDATE suspended_recipients SET since = 1700000000000003, suspended = 0, bounces = 1 WHERE recipient = 'o''brien@other.example'`)
+		b.exec(`UPDATE suspended_recipients SET since = 1700000000000003, suspended = 0, bounces = 1
+WHERE recipient = 'o''brien@other.example'`)
 		b.wantSent("it is found again, and only noted", oneBounces)
 		raw = body(t, b.relay.sent[0].raw)
 		if strings.Contains(raw, "Nothing more is sent") || !strings.Contains(raw, "postrider recipient list") ||

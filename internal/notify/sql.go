@@ -22,16 +22,19 @@ WHERE t.inbox_id IN ? AND t.status IN ? AND (n.ref_id IS NULL OR n.at <> t.finis
 	sqlBounced = `
 SELECT a.task_id AS id, a.status, a.reported_at AS finished_at, n.at AS told FROM monitored_emails_arrivals a
 LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'bounce' AND n.ref_id = a.task_id
-WHERE a.inbox_id IN ? AND a.status = 'bounced' AND (n.ref_id IS NULL OR a.reported_at > n.at) ORDER BY a.task_id, a.reported_at`
+WHERE a.inbox_id IN ? AND a.status = 'bounced' AND (n.ref_id IS NULL OR a.reported_at > n.at)
+ORDER BY a.task_id, a.reported_at`
 
 	// Reads the whole table; it has a row for each inbox only. If the last failures are of the
 	// other kind, too few to begin an outage, the outage is as it began.
 	sqlOutages = `
 SELECT e.id, e.email_address, e.failed_scans, e.last_error,
-  CASE WHEN e.login_needed = 1 OR e.outage_until IS NULL AND e.failing_since > e.outage_since THEN 1 ELSE 0 END AS login_needed,
+  CASE WHEN e.login_needed = 1 OR e.outage_until IS NULL AND e.failing_since > e.outage_since
+  THEN 1 ELSE 0 END AS login_needed,
   e.outage_since, e.outage_until, n.at AS told FROM monitored_emails e
 LEFT JOIN monitored_emails_told n ON n.channel = ? AND n.kind = 'inbox' AND n.ref_id = e.id
-WHERE e.is_active = 1 AND e.outage_since IS NOT NULL AND (n.ref_id IS NULL OR n.at <> COALESCE(e.outage_until, e.outage_since))
+WHERE e.is_active = 1 AND e.outage_since IS NOT NULL
+  AND (n.ref_id IS NULL OR n.at <> COALESCE(e.outage_until, e.outage_since))
 ORDER BY e.email_address`
 
 	// Reads the whole table; it has a row for each recipient whose mail bounced too often.
@@ -56,7 +59,10 @@ const (
 	sqlHold    = `UPDATE monitored_emails_channels SET holder = ?, held_at = ? WHERE channel = ?`
 	sqlRenew   = `UPDATE monitored_emails_channels SET held_at = ? WHERE channel = ? AND holder = ?`
 	sqlLetGo   = `UPDATE monitored_emails_channels SET holder = '' WHERE channel = ? AND holder = ?`
-	sqlTold    = `UPDATE monitored_emails_channels SET told_at = ?, failures = 0, last_error = '', holder = '' WHERE channel = ? AND holder = ?`
-	sqlFailed  = `UPDATE monitored_emails_channels SET failures = failures + 1, failed_at = ?, last_error = ?, holder = ''
+	sqlTold    = `
+UPDATE monitored_emails_channels SET told_at = ?, failures = 0, last_error = '', holder = ''
+WHERE channel = ? AND holder = ?`
+	sqlFailed = `
+UPDATE monitored_emails_channels SET failures = failures + 1, failed_at = ?, last_error = ?, holder = ''
 WHERE channel = ? AND holder = ?`
 )
