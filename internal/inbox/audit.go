@@ -65,8 +65,9 @@ func (s *Store) KeepAudit(ctx context.Context, inboxID int64, a Audit) error {
 	list, err := json.Marshal(findings)
 	if err == nil {
 		err = s.db.Tx(ctx, func(tx *gorm.DB) error {
-			return db.Run(tx, sqlKeepAudit, a.StartedAt.UTC(), a.DurationMS, db.Cut(a.By, 255), a.Messages, a.Accounted, a.Unaccounted,
-				a.Clean, db.Cut(a.Summary, 4000), db.Cut(a.Error, 4000), string(list), inboxID)
+			return db.Run(tx, sqlKeepAudit, a.StartedAt.UTC(), a.DurationMS, db.Cut(a.By, 255),
+				a.Messages, a.Accounted, a.Unaccounted, a.Clean,
+				db.Cut(a.Summary, 4000), db.Cut(a.Error, 4000), string(list), inboxID)
 		})
 	}
 	if err != nil {
@@ -98,7 +99,8 @@ type auditRow struct {
 
 func (r *auditRow) into() []any {
 	return []any{
-		&r.inboxID, &r.StartedAt, &r.DurationMS, &r.By, &r.Messages, &r.Accounted, &r.Unaccounted, &r.Clean, &r.Summary, &r.Error, &r.findings,
+		&r.inboxID, &r.StartedAt, &r.DurationMS, &r.By, &r.Messages, &r.Accounted, &r.Unaccounted,
+		&r.Clean, &r.Summary, &r.Error, &r.findings,
 	}
 }
 
@@ -114,7 +116,8 @@ func (s *Store) Audits(ctx context.Context, inboxIDs ...int64) (map[int64]Audit,
 			}
 			for _, r := range rows {
 				r.StartedAt = r.StartedAt.UTC()
-				if err := json.Unmarshal([]byte(r.findings), &r.Findings); err != nil { // the other inboxes are shown all the same
+				if err := json.Unmarshal([]byte(r.findings), &r.Findings); err != nil {
+					// The other inboxes are shown all the same.
 					r.Error = "the findings cannot be read; run the audit again: " + err.Error()
 				}
 				out[r.inboxID] = r.Audit

@@ -15,12 +15,22 @@ func TestAudits(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		desk, other := b.add("desk@firm.example"), b.add("other@firm.example")
 		at := time.Date(2026, 3, 31, 12, 0, 0, 0, time.UTC)
-		first := Audit{StartedAt: at, DurationMS: 7, By: "ann@mail-a", Error: "cannot be reached", Summary: "no proof", Findings: []Finding{}}
-		last := Audit{
-			StartedAt: at.Add(time.Hour), DurationMS: 90_000, By: "bob@mail-b", Messages: 30, Accounted: 28, Unaccounted: 3, Summary: "Missing: 2.",
-			Findings: []Finding{{Folder: "Ordner <ü>", Says: "not there"}, {Folder: "INBOX", UID: 1<<32 - 1, TaskID: 5, Received: &at, Size: 4096, Says: "missing"}},
+		first := Audit{
+			StartedAt: at, DurationMS: 7, By: "ann@mail-a",
+			Error: "cannot be reached", Summary: "no proof", Findings: []Finding{},
 		}
-		clean := Audit{StartedAt: at, By: "ann@mail-a", Messages: 2, Accounted: 2, Clean: true, Summary: "Every message is accounted for", Findings: []Finding{}}
+		last := Audit{
+			StartedAt: at.Add(time.Hour), DurationMS: 90_000, By: "bob@mail-b",
+			Messages: 30, Accounted: 28, Unaccounted: 3, Summary: "Missing: 2.",
+			Findings: []Finding{
+				{Folder: "Ordner <ü>", Says: "not there"},
+				{Folder: "INBOX", UID: 1<<32 - 1, TaskID: 5, Received: &at, Size: 4096, Says: "missing"},
+			},
+		}
+		clean := Audit{
+			StartedAt: at, By: "ann@mail-a", Messages: 2, Accounted: 2,
+			Clean: true, Summary: "Every message is accounted for", Findings: []Finding{},
+		}
 		b.keep(desk.ID, first)
 		b.keep(desk.ID, last)
 		b.keep(other.ID, clean)
@@ -53,8 +63,9 @@ func TestLongAudit(t *testing.T) {
 		}
 		b.keep(in.ID, a)
 		got := b.audits(in.ID)[in.ID]
-		if len(got.Findings) != MaxFindings || got.More() != 880 || len(fmt.Sprint(got)) > 200_000 {
-			t.Errorf("%d findings and %d more, %d octets; want 20 and 880, and a bounded size", len(got.Findings), got.More(), len(fmt.Sprint(got)))
+		if octets := len(fmt.Sprint(got)); len(got.Findings) != MaxFindings || got.More() != 880 || octets > 200_000 {
+			t.Errorf("%d findings and %d more, %d octets; want 20 and 880, and a bounded size",
+				len(got.Findings), got.More(), octets)
 		}
 	})
 }
@@ -80,7 +91,8 @@ func (b bench) trail() (lines []string) {
 	b.t.Helper()
 	err := b.db.View(b.ctx, func(tx *gorm.DB) error {
 		lines = nil
-		return tx.Raw(`SELECT CONCAT(inbox_id, ' ', event, ' ', worker, ' ', detail) FROM monitored_emails_events WHERE task_id = 0`).Scan(&lines).Error
+		return tx.Raw(`SELECT CONCAT(inbox_id, ' ', event, ' ', worker, ' ', detail)
+			FROM monitored_emails_events WHERE task_id = 0`).Scan(&lines).Error
 	})
 	if err != nil {
 		b.t.Fatal(err)

@@ -12,7 +12,8 @@ func TestCertificatesAreStored(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		hex := strings.Repeat("0A", 32)
 		ca, client := filepath.Join(t.TempDir(), "ca.pem"), filepath.Join(t.TempDir(), "client.pem")
-		in, err := b.Add(b.ctx, Inbox{Address: "a@x.org", Host: "h", CAFile: ca, TLSFingerprint: "SHA256:" + hex}, "hunter2")
+		desk := Inbox{Address: "a@x.org", Host: "h", CAFile: ca, TLSFingerprint: "SHA256:" + hex}
+		in, err := b.Add(b.ctx, desk, "hunter2")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,9 +27,17 @@ func TestCertificatesAreStored(t *testing.T) {
 			c    Changes
 			want string
 		}{
-			{"a fingerprint that is none", Changes{TLSFingerprint: ptr("sha256:0A")}, "is not sha256: and 64 hex digits"},
+			{
+				"a fingerprint that is none",
+				Changes{TLSFingerprint: ptr("sha256:0A")},
+				"is not sha256: and 64 hex digits",
+			},
 			{"a relative path", Changes{CAFile: ptr("ca.pem")}, "has no absolute path"},
-			{"without TLS", Changes{Security: ptr(None), AllowPlaintext: ptr(true)}, "security none has no certificates"},
+			{
+				"without TLS",
+				Changes{Security: ptr(None), AllowPlaintext: ptr(true)},
+				"security none has no certificates",
+			},
 		} {
 			_, err := b.Set(b.ctx, in.Address, tt.c)
 			wantError(t, err, tt.want)
@@ -44,10 +53,14 @@ func TestCertificatesAreStored(t *testing.T) {
 // what it stored does not outlast the command that sets the password again.
 func TestCertificatesOfOthers(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
-		again := Changes{Host: ptr("imap.x.org"), Port: ptr(993), Security: ptr(TLS), Username: ptr("a"), Password: ptr("hunter2")}
+		again := Changes{
+			Host: ptr("imap.x.org"), Port: ptr(993), Security: ptr(TLS), Username: ptr("a"), Password: ptr("hunter2"),
+		}
 		mine := filepath.Join(t.TempDir(), "mine.pem")
 		for column, value := range map[string]string{
-			"ca_file": "/tmp/evil.pem", "tls_fingerprint": "sha256:" + strings.Repeat("e0", 32), "client_cert": "/tmp/evil.pem",
+			"ca_file":         "/tmp/evil.pem",
+			"tls_fingerprint": "sha256:" + strings.Repeat("e0", 32),
+			"client_cert":     "/tmp/evil.pem",
 		} {
 			in := b.add(column + "@x.org")
 			b.exec(`UPDATE monitored_emails SET `+column+` = ? WHERE id = ?`, value, in.ID)
@@ -74,7 +87,8 @@ func TestCertificatesOfOthers(t *testing.T) {
 func wantTrust(t *testing.T, b bench, in Inbox, ca, fingerprint, client string) {
 	t.Helper()
 	if in.CAFile != ca || in.TLSFingerprint != fingerprint || in.ClientCert != client {
-		t.Errorf("the inbox has %q, %q and %q; want %q, %q and %q", in.CAFile, in.TLSFingerprint, in.ClientCert, ca, fingerprint, client)
+		t.Errorf("the inbox has %q, %q and %q; want %q, %q and %q",
+			in.CAFile, in.TLSFingerprint, in.ClientCert, ca, fingerprint, client)
 	}
 	if got, err := b.Password(b.ctx, in); err != nil || got != "hunter2" {
 		t.Errorf("the password comes back as %q (%v), want hunter2", got, err)

@@ -65,7 +65,9 @@ func (b Back) Folders(in Inbox) ([]Folder, error) {
 	names := strings.Join(in.Watched(), ", ")
 	switch {
 	case len(chosen) == 0:
-		return nil, &InvalidError{fmt.Errorf("inbox %s does not watch a folder %q; it watches %s", in.Address, b.Folder, names)}
+		return nil, &InvalidError{
+			fmt.Errorf("inbox %s does not watch a folder %q; it watches %s", in.Address, b.Folder, names),
+		}
 	case len(chosen) > 1 && b.UID > 0 && b.Since == "":
 		return nil, &InvalidError{errors.New("a UID belongs to one folder; choose it with --folder: " + names)}
 	}

@@ -46,7 +46,8 @@ func ReadCSV(name string, in io.Reader, exposed error) ([]Entry, error) {
 		switch {
 		case exposed == nil || p == nil || secret.IsRef(*p) && !secret.IsCommand(*p):
 		case secret.IsCommand(*p):
-			e.Fault = errors.Join(e.Fault, fmt.Errorf("a command that postrider is to run is in the file, and %w", exposed))
+			e.Fault = errors.Join(e.Fault,
+				fmt.Errorf("a command that postrider is to run is in the file, and %w", exposed))
 			exposed = nil // once is enough
 		default:
 			e.Fault = errors.Join(e.Fault, fmt.Errorf("the password itself is in the file, and %w", exposed))
@@ -127,8 +128,8 @@ func misspelt(password *string) error {
 	if password == nil || secret.IsRef(*password) || !place.MatchString(*password) {
 		return nil
 	}
-	return fmt.Errorf("the password begins with %s; write the place of a password in lower case, and set a password that begins so with --password-stdin",
-		strings.TrimSpace(place.FindString(*password)))
+	return fmt.Errorf("the password begins with %s; write the place of a password in lower case, "+
+		"and set a password that begins so with --password-stdin", strings.TrimSpace(place.FindString(*password)))
 }
 
 // absolute makes the path of file:PATH absolute, because cron runs in another directory.
@@ -207,14 +208,17 @@ func (s *Store) CSV(boxes []Inbox) (string, error) {
 		if err != nil || !secret.IsRef(password) {
 			password = ""
 		}
-		out.WriteString(csvfile.Format(in.Address, in.Host, strconv.Itoa(in.Port), string(in.Security), in.Username, password,
-			joinFolders(in.Watched()), string(in.Start), in.Description, yesNo(in.Active), in.Auth, yesNo(in.AllowPlaintext),
-			joinFolders(in.Labels.Texts()), in.CAFile, in.TLSFingerprint, in.ClientCert))
+		out.WriteString(csvfile.Format(
+			in.Address, in.Host, strconv.Itoa(in.Port), string(in.Security), in.Username, password,
+			joinFolders(in.Watched()), string(in.Start), in.Description, yesNo(in.Active), in.Auth,
+			yesNo(in.AllowPlaintext), joinFolders(in.Labels.Texts()), in.CAFile, in.TLSFingerprint, in.ClientCert,
+		))
 	}
 	if len(causes) == 0 {
 		return out.String(), nil
 	}
-	return out.String(), fmt.Errorf("the field password is empty where the stored one cannot be read (in %d of %d inboxes):\n%s",
+	return out.String(), fmt.Errorf(
+		"the field password is empty where the stored one cannot be read (in %d of %d inboxes):\n%s",
 		len(causes), len(boxes), strings.Join(slices.Compact(causes), "\n"))
 }
 

@@ -75,7 +75,8 @@ func (s *Store) Rewind(ctx context.Context, by Scan, f Folder, uid uint32, who, 
 		if err := db.Run(tx, sqlTouchInbox, now, by.InboxID); err != nil {
 			return err
 		}
-		if err := record(tx, by.InboxID, now, who, "rewound", fmt.Sprintf("folder %q to UID %d, %s", f.Name, uid, detail)); err != nil {
+		line := fmt.Sprintf("folder %q to UID %d, %s", f.Name, uid, detail)
+		if err := record(tx, by.InboxID, now, who, "rewound", line); err != nil {
 			return err
 		}
 		return forget(tx, f.ID, f.UIDValidity, uid)
@@ -109,9 +110,11 @@ func forget(tx *gorm.DB, folderID, epoch int64, uid uint32) error {
 // Reconciled records that every message on the server has been compared with the registry, through
 // that epoch. ErrCursorMoved: the folder is no longer in it. ErrScanLost: the lease was taken over.
 func (s *Store) Reconciled(ctx context.Context, by Scan, folderID, epoch int64) error {
-	return s.moveCursor(ctx, "record the reconciliation under", by, folderID, func(tx *gorm.DB, _ time.Time) (int64, error) {
+	update := func(tx *gorm.DB, _ time.Time) (int64, error) {
 		return db.Exec(tx, sqlReconciled, epoch, folderID, epoch)
-	}, func(cursor) bool { return false })
+	}
+	never := func(cursor) bool { return false }
+	return s.moveCursor(ctx, "record the reconciliation under", by, folderID, update, never)
 }
 
 // held fails with ErrScanLost once another run has taken the lease over. It changes the row of the

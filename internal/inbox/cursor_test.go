@@ -68,7 +68,10 @@ func TestRewind(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		in := b.add("desk@firm.example")
 		id, by := in.Folders[0].ID, Scan{InboxID: in.ID}
-		if err := b.Rewind(b.ctx, by, Folder{ID: id, UIDValidity: 0, Name: "INBOX"}, 0, "ann", "by an operator"); !errors.Is(err, ErrCursorMoved) {
+		rewind := func(epoch int64, uid uint32) error {
+			return b.Rewind(b.ctx, by, Folder{ID: id, UIDValidity: epoch, Name: "INBOX"}, uid, "ann", "by an operator")
+		}
+		if err := rewind(0, 0); !errors.Is(err, ErrCursorMoved) {
 			t.Errorf("a folder that was never scanned: %v, want ErrCursorMoved", err)
 		}
 		if err := b.Initialize(b.ctx, by, id, 8, 5); err != nil {
@@ -87,22 +90,23 @@ func TestRewind(t *testing.T) {
 			b.exec(`INSERT INTO monitored_emails_seen (folder_id, uid_validity, uid, inbox_id, task_id, fingerprint)
 				VALUES (?, 7, ?, ?, 0, ?)`, id, 100+uid, in.ID, fmt.Appendf(nil, "%032d", uid))
 		}
-		if err := b.Rewind(b.ctx, by, Folder{ID: id, UIDValidity: 7, Name: "INBOX"}, 3, "ann", "by an operator"); !errors.Is(err, ErrCursorMoved) {
+		if err := rewind(7, 3); !errors.Is(err, ErrCursorMoved) {
 			t.Errorf("rewind in another epoch: %v, want ErrCursorMoved", err)
 		}
-		if err := b.Rewind(b.ctx, by, Folder{ID: id, UIDValidity: 8, Name: "INBOX"}, 20, "ann", "by an operator"); err != nil {
+		if err := rewind(8, 20); err != nil {
 			t.Fatal(err)
 		}
 		wantCursor(t, b, "epoch 8, seen 10, start 5, baseline 5, initialized true")
 		for range 2 {
-			if err := b.Rewind(b.ctx, by, Folder{ID: id, UIDValidity: 8, Name: "INBOX"}, 3, "ann", "by an operator"); err != nil {
+			if err := rewind(8, 3); err != nil {
 				t.Fatal(err)
 			}
 		}
 		wantCursor(t, b, "epoch 8, seen 3, start 3, baseline 3, initialized true")
 		var trail string
 		err := b.db.View(b.ctx, func(tx *gorm.DB) error {
-			return tx.Raw(`SELECT CONCAT(worker, ' ', event, ' ', detail) FROM monitored_emails_events WHERE inbox_id = ? ORDER BY id DESC LIMIT 1`, in.ID).Scan(&trail).Error
+			return tx.Raw(`SELECT CONCAT(worker, ' ', event, ' ', detail) FROM monitored_emails_events
+				WHERE inbox_id = ? ORDER BY id DESC LIMIT 1`, in.ID).Scan(&trail).Error
 		})
 		if want := `ann rewound folder "INBOX" to UID 3, by an operator`; err != nil || trail != want {
 			t.Errorf("the trail ends with %q (%v), want %q", trail, err, want)

@@ -17,7 +17,9 @@ func TestDraft(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Store = New(b.db, b.sealer, dir)
-	in := Inbox{Address: "Desk@Firm.example", Host: "imap.firm.example", Folders: []Folder{{Name: "inbox"}, {Name: "Junk"}}}
+	in := Inbox{
+		Address: "Desk@Firm.example", Host: "imap.firm.example", Folders: []Folder{{Name: "inbox"}, {Name: "Junk"}},
+	}
 	for password, want := range map[string]string{"sesame": "sesame", "file:" + file: "from a file"} {
 		draft, got, err := b.Draft(b.ctx, in, password)
 		if err != nil || got != want || draft.Address != "desk@firm.example" || draft.Username != "Desk@Firm.example" ||
@@ -26,7 +28,10 @@ func TestDraft(t *testing.T) {
 		}
 	}
 	for password, says := range map[string]string{
-		"": "the password is empty", "one\ntwo": "the password has 2 lines, and must have one", "file:/etc/hostname": "secrets.files_in", "env:POSTRIDER_TEST_UNSET": "is not set",
+		"":                         "the password is empty",
+		"one\ntwo":                 "the password has 2 lines, and must have one",
+		"file:/etc/hostname":       "secrets.files_in",
+		"env:POSTRIDER_TEST_UNSET": "is not set",
 	} {
 		_, _, err := b.Draft(b.ctx, in, password)
 		wantError(t, err, says)

@@ -33,7 +33,8 @@ func TestFollow(t *testing.T) {
 		}
 		var got []outbox.Kind
 		b.must(b.db.View(b.ctx, func(tx *gorm.DB) error {
-			return tx.Raw(`SELECT kind FROM monitored_occurrences WHERE inbox_id = ? AND task_id = 0 ORDER BY id`, id).Scan(&got).Error
+			return tx.Raw(`SELECT kind FROM monitored_occurrences
+				WHERE inbox_id = ? AND task_id = 0 ORDER BY id`, id).Scan(&got).Error
 		}))
 		want := []outbox.Kind{
 			outbox.InboxUnreachable, outbox.InboxOK, outbox.NeedsLogin, outbox.InboxOK,

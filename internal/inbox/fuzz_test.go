@@ -118,7 +118,8 @@ func FuzzSettings(f *testing.F) {
 		if names, err := folderNames([]string{s, "Archive", s}); err == nil {
 			if again, err := folderNames(names); err != nil || !slices.Equal(again, names) || len(names) > 2 ||
 				strings.ContainsAny(names[0], "\r\n\x00") || !utf8.ValidString(names[0]) {
-				t.Errorf("folders of %q are %q, then %q (%v), want each once, in UTF-8 without line breaks", s, names, again, err)
+				t.Errorf("folders of %q are %q, then %q (%v), want each once, in UTF-8 without line breaks",
+					s, names, again, err)
 			}
 			if strings.EqualFold(s, "INBOX") && names[0] != "INBOX" {
 				t.Errorf("the folder name of %q is %q, want INBOX, which is case-insensitive", s, names[0])

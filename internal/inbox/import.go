@@ -116,14 +116,15 @@ func insertInboxes(tx *gorm.DB, boxes []Inbox) error {
 	var rows [][]any
 	for _, in := range boxes {
 		rows = append(rows, []any{
-			in.Address, string(in.Password), in.Description, in.Active, in.Host, in.Port, string(in.Security), in.AllowPlaintext,
-			in.AllowDelete, in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert, string(in.Start), "", "", 0, 0,
-			in.CreatedAt, in.CreatedAt,
+			in.Address, string(in.Password), in.Description, in.Active, in.Host, in.Port, string(in.Security),
+			in.AllowPlaintext, in.AllowDelete, in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert,
+			string(in.Start), "", "", 0, 0, in.CreatedAt, in.CreatedAt,
 		})
 	}
-	return db.Insert(tx, "monitored_emails", "email_address, email_password, description, is_active, host, port, security, allow_plaintext, "+
-		"allow_delete, username, auth, ca_file, tls_fingerprint, client_cert, start, last_error, scan_holder, scan_token, scan_until, "+
-		"created_at, updated_at", rows)
+	const columns = "email_address, email_password, description, is_active, host, port, security, " +
+		"allow_plaintext, allow_delete, username, auth, ca_file, tls_fingerprint, client_cert, " +
+		"start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at"
+	return db.Insert(tx, "monitored_emails", columns, rows)
 }
 
 // newFolder is the row of a folder that is watched from now on.

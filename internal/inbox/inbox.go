@@ -140,7 +140,8 @@ type ExistsError struct{ Address string }
 
 // Error says how to change the inbox instead.
 func (e *ExistsError) Error() string {
-	return fmt.Sprintf("inbox %s exists already; change it with `postrider inbox set %s`", e.Address, text.Arg(e.Address))
+	return fmt.Sprintf("inbox %s exists already; change it with `postrider inbox set %s`",
+		e.Address, text.Arg(e.Address))
 }
 
 var (

@@ -96,7 +96,8 @@ func checkLabel(name, value string) error {
 	case !labelName.MatchString(name):
 		return fmt.Errorf("the label %q has a wrong name; use 1 to 63 of a-z, 0-9, _, . and -", name+"="+value)
 	case !labelValue.MatchString(value):
-		return fmt.Errorf("the label %q has a wrong value; use 1 to 63 printable ASCII characters without spaces", name+"="+value)
+		return fmt.Errorf("the label %q has a wrong value; use 1 to 63 printable ASCII characters without spaces",
+			name+"="+value)
 	}
 	return nil
 }

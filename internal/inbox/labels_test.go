@@ -16,6 +16,7 @@ import (
 
 func TestParseLabels(t *testing.T) {
 	const name, value = "use 1 to 63 of a-z, 0-9, _, . and -", "use 1 to 63 printable ASCII characters without spaces"
+	longest := strings.Repeat("n", 63) + "=" + strings.Repeat("v", 63)
 	for _, tt := range []struct {
 		texts []string
 		want  string // the labels
@@ -23,7 +24,7 @@ func TestParseLabels(t *testing.T) {
 	}{
 		{[]string{"tenant=acme", "region.eu_1-a=="}, "region.eu_1-a== tenant=acme", ""},
 		{[]string{"tenant="}, "tenant=", ""},
-		{[]string{strings.Repeat("n", 63) + "=" + strings.Repeat("v", 63)}, strings.Repeat("n", 63) + "=" + strings.Repeat("v", 63), ""},
+		{[]string{longest}, longest, ""},
 		{[]string{"tenant"}, "", `the label "tenant" has no value; write it like tenant=acme`},
 		{[]string{"Tenant=acme"}, "", name},
 		{[]string{"=acme"}, "", name},
@@ -51,7 +52,8 @@ func TestParseLabels(t *testing.T) {
 
 func TestLabels(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
-		in, err := b.Add(b.ctx, Inbox{Address: "desk@firm.example", Host: "h", Labels: Labels{"tenant": "acme", "a": "1"}}, "x")
+		desk := Inbox{Address: "desk@firm.example", Host: "h", Labels: Labels{"tenant": "acme", "a": "1"}}
+		in, err := b.Add(b.ctx, desk, "x")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,12 +147,14 @@ func testManyLabels(t *testing.T, cfg db.Config) {
 	}
 	t.Cleanup(func() { _ = counted.Close() })
 	statements.Taken()
-	boxes, err := New(counted, OpenSealer("")).ActiveOf(b.ctx, Selection{Inboxes: []string{"desk*"}, Labels: []string{"tenant=t7", "number"}})
+	chosen := Selection{Inboxes: []string{"desk*"}, Labels: []string{"tenant=t7", "number"}}
+	boxes, err := New(counted, OpenSealer("")).ActiveOf(b.ctx, chosen)
 	if err != nil || len(boxes) != 100 {
 		t.Fatalf("%d inboxes are chosen (%v), want 100", len(boxes), err)
 	}
 	if texts, _ := statements.Taken(); len(texts) != 3 {
-		t.Errorf("it takes %d statements, want 3 (inboxes, labels, folders):\n%s", len(texts), strings.Join(texts, "\n"))
+		t.Errorf("it takes %d statements, want 3 (inboxes, labels, folders):\n%s",
+			len(texts), strings.Join(texts, "\n"))
 	}
 }
 
@@ -174,31 +178,62 @@ func TestSelection(t *testing.T) {
 		none  bool // the boxes have no labels
 	}{
 		{name: "all", want: []int64{1, 2, 3, 4, 5}},
-		{name: "addresses", sel: Selection{Inboxes: []string{"D@umbrella.example", "a@acme.example", " a@acme.example"}}, want: []int64{1, 4}},
+		{
+			name: "addresses",
+			sel:  Selection{Inboxes: []string{"D@umbrella.example", "a@acme.example", " a@acme.example"}},
+			want: []int64{1, 4},
+		},
 		{name: "glob", sel: Selection{Inboxes: []string{"*@ACME.example"}}, want: []int64{1, 2}},
 		{name: "one character", sel: Selection{Inboxes: []string{"?@*"}}, want: []int64{1, 2, 3, 4}},
 		{name: "an address with a star", sel: Selection{Inboxes: []string{"a?b@x.example"}}, want: []int64{5}},
-		{name: "glob is no expression", sel: Selection{Inboxes: []string{"a@acme.exampl?", "[abc]@acme.example"}}, wrong: `"[abc]@acme.example" is not an address`},
+		{
+			name: "glob is no expression", sel: Selection{Inboxes: []string{"a@acme.exampl?", "[abc]@acme.example"}},
+			wrong: `"[abc]@acme.example" is not an address`,
+		},
 		{name: "label", sel: Selection{Labels: []string{"tenant=acme"}}, want: []int64{1, 2}},
 		{name: "any value", sel: Selection{Labels: []string{"tenant"}}, want: []int64{1, 2, 3}},
 		{name: "all labels", sel: Selection{Labels: []string{"tenant=acme", "vip"}}, want: []int64{1}},
-		{name: "both", sel: Selection{Inboxes: []string{"b@*", "c@*"}, Labels: []string{"tenant=acme"}}, want: []int64{2}},
-		{name: "unknown address", sel: Selection{Inboxes: []string{"e@acme.example"}}, wrong: "there is no inbox e@acme.example; did you mean a@acme.example?"},
+		{
+			name: "both", sel: Selection{Inboxes: []string{"b@*", "c@*"}, Labels: []string{"tenant=acme"}},
+			want: []int64{2},
+		},
+		{
+			name: "unknown address", sel: Selection{Inboxes: []string{"e@acme.example"}},
+			wrong: "there is no inbox e@acme.example; did you mean a@acme.example?",
+		},
 		{name: "no address", sel: Selection{Inboxes: []string{""}}, wrong: "an address is missing"},
-		{name: "no match", sel: Selection{Inboxes: []string{"*@acne.example"}}, wrong: "no inbox matches *@acne.example; did you mean *@acme.example?"},
-		{name: "no match at all", sel: Selection{Inboxes: []string{"zzz*"}}, wrong: "no inbox matches zzz*; `postrider inbox list` shows all inboxes"},
-		{name: "misspelt label", sel: Selection{Labels: []string{"tenant=amce"}}, wrong: `no inbox has the label "tenant=amce"; did you mean tenant=acme?`},
+		{
+			name: "no match", sel: Selection{Inboxes: []string{"*@acne.example"}},
+			wrong: "no inbox matches *@acne.example; did you mean *@acme.example?",
+		},
+		{
+			name: "no match at all", sel: Selection{Inboxes: []string{"zzz*"}},
+			wrong: "no inbox matches zzz*; `postrider inbox list` shows all inboxes",
+		},
+		{
+			name: "misspelt label", sel: Selection{Labels: []string{"tenant=amce"}},
+			wrong: `no inbox has the label "tenant=amce"; did you mean tenant=acme?`,
+		},
 		{name: "misspelt name", sel: Selection{Labels: []string{"tennant"}}, wrong: `did you mean tenant?`},
-		{name: "unknown label", sel: Selection{Labels: []string{"zone=1"}}, wrong: `no inbox has the label "zone=1"; labels in use: tenant=acme, tenant=umbrella, vip=yes`},
+		{
+			name: "unknown label", sel: Selection{Labels: []string{"zone=1"}},
+			wrong: `no inbox has the label "zone=1"; labels in use: tenant=acme, tenant=umbrella, vip=yes`,
+		},
 		{name: "case counts", sel: Selection{Labels: []string{"tenant=Acme"}}, wrong: `did you mean tenant=acme?`},
 		{name: "empty value", sel: Selection{Labels: []string{"tenant="}}, wrong: `no inbox has the label "tenant="`},
 		{name: "empty", sel: Selection{Labels: []string{""}}, wrong: `no inbox has the label ""`},
-		{name: "not together", sel: Selection{Labels: []string{"tenant=umbrella", "vip"}}, wrong: "no inbox has all of the labels tenant=umbrella, vip together"},
+		{
+			name: "not together", sel: Selection{Labels: []string{"tenant=umbrella", "vip"}},
+			wrong: "no inbox has all of the labels tenant=umbrella, vip together",
+		},
 		{
 			name: "not there", sel: Selection{Inboxes: []string{"b@*"}, Labels: []string{"vip=yes"}},
 			wrong: `none of the inboxes b@* has the label "vip=yes"; labels in use: tenant=acme`,
 		},
-		{name: "no labels", none: true, sel: Selection{Labels: []string{"vip"}}, wrong: "no inbox has a label; set one with `postrider inbox set ADDR --label tenant=acme`"},
+		{
+			name: "no labels", none: true, sel: Selection{Labels: []string{"vip"}},
+			wrong: "no inbox has a label; set one with `postrider inbox set ADDR --label tenant=acme`",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			all := boxes

@@ -141,7 +141,8 @@ func (s *Store) planChange(p *Planned, o ImportOptions) error {
 	p.changes = s.effective(p)
 	switch {
 	case p.Old.Active && !p.New.Active:
-		errs = append(errs, fmt.Errorf("inbox %s is active; to disable it: postrider inbox disable %s", p.Old.Address, text.Arg(p.Old.Address)))
+		errs = append(errs, fmt.Errorf("inbox %s is active; to disable it: postrider inbox disable %s",
+			p.Old.Address, text.Arg(p.Old.Address)))
 	case len(p.Differences) > 0 && !o.Update:
 		errs = append(errs, fmt.Errorf("inbox %s exists already with other settings (%s); to change it: --update",
 			p.Old.Address, strings.Join(p.Differences, ", ")))
@@ -213,7 +214,8 @@ func (s *Store) checkPassword(password *string, o ImportOptions) error {
 	app, oauth := strings.CutPrefix(*p, secret.OAuth)
 	switch {
 	case *p == "":
-		return errors.New("the password is missing; write env:NAME, file:PATH, command:PROGRAM, oauth:NAME, or the password itself")
+		return errors.New("the password is missing; " +
+			"write env:NAME, file:PATH, command:PROGRAM, oauth:NAME, or the password itself")
 	case *p == "env:" || *p == "file:" || *p == secret.OAuth:
 		return fmt.Errorf("the password is %s without a name; write env:NAME, file:PATH or oauth:NAME", *p)
 	case oauth && o.KnowsApp != nil:

@@ -23,7 +23,9 @@ const paused = "paused: the server asked for a pause"
 
 // Lease is a scan lease that was acquired.
 type Lease struct {
-	Inbox Inbox // as it is since the lease is held, with all its folders, without labels: no other run moves its cursors
+	// Inbox is as it is since the lease is held, with all its folders, without labels: no other run
+	// moves its cursors.
+	Inbox Inbox
 	Token int64
 }
 
@@ -85,8 +87,8 @@ func (s *Store) acquireAll(ctx context.Context, batch []*acquisition) []error {
 	var found map[int64]scanRow
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
 		for by, ids := range asked {
-			until := now.Add(by.ttl).UnixMicro()
-			if err := db.Run(tx, sqlAcquireScan, by.holder, by.holder, until, ids, by.holder, now.UnixMicro()); err != nil {
+			at, until := now.UnixMicro(), now.Add(by.ttl).UnixMicro()
+			if err := db.Run(tx, sqlAcquireScan, by.holder, by.holder, until, ids, by.holder, at); err != nil {
 				return err
 			}
 		}
@@ -130,7 +132,8 @@ func (a *acquisition) result(found map[int64]scanRow) error {
 	case row.ScanHolder == a.by.holder:
 		a.lease = Lease{row.Inbox, row.ScanToken}
 	default:
-		a.busy = &Busy{Holder: row.ScanHolder, Until: time.UnixMicro(row.ScanUntil).UTC(), Paused: row.ScanHolder == paused}
+		until := time.UnixMicro(row.ScanUntil).UTC()
+		a.busy = &Busy{Holder: row.ScanHolder, Until: until, Paused: row.ScanHolder == paused}
 	}
 	return nil
 }

@@ -117,8 +117,8 @@ func (f finish) record(tx *gorm.DB, now time.Time) (held bool, err error) {
 	case f.end.Failure == "":
 		ended, err = db.Exec(tx, sqlScanDone, now, now, holder, until, id, token)
 	default:
-		login := f.end.LoginNeeded
-		ended, err = db.Exec(tx, sqlScanFailed, db.Cut(f.end.Failure, 4000), login, now, login, login, holder, until, id, token)
+		failure, login := db.Cut(f.end.Failure, 4000), f.end.LoginNeeded
+		ended, err = db.Exec(tx, sqlScanFailed, failure, login, now, login, login, holder, until, id, token)
 		if ended == 1 && err == nil {
 			return true, db.Run(tx, sqlOutage, id, outageAfter)
 		}

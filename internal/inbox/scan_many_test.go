@@ -49,7 +49,8 @@ func TestScansEndTogether(t *testing.T) {
 			in := b.get(fmt.Sprintf("%d@firm.example", i))
 			_, busy, err := b.AcquireScan(b.ctx, in.ID, "run-3", time.Minute)
 			b.must(err)
-			if (in.LastScannedAt != nil) != want.scanned || in.LastError != want.failure || in.Folders[0].LastScannedAt == nil || (busy != nil) != want.busy {
+			if (in.LastScannedAt != nil) != want.scanned || in.LastError != want.failure ||
+				in.Folders[0].LastScannedAt == nil || (busy != nil) != want.busy {
 				t.Errorf("after end %d: last scan %v, error %q, folder %v, busy %+v; want %+v and the folder scanned",
 					i, in.LastScannedAt, in.LastError, in.Folders[0].LastScannedAt, busy, want)
 			}
@@ -86,7 +87,8 @@ func TestScansEndWhileLocked(t *testing.T) {
 // TestManyScans: many scans begin and end in one transaction each, with as many statements as one.
 func TestManyScans(t *testing.T) {
 	var statements testserver.Statements
-	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "postrider.db")}, db.WithPool(statements.Pool))
+	sqlite := db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "postrider.db")}
+	b := newBench(t, sqlite, db.WithPool(statements.Pool))
 	for _, n := range []int{1, 30} {
 		var leases []*acquisition
 		for i := range n {

@@ -140,7 +140,8 @@ func TestFinishScan(t *testing.T) {
 			t.Errorf("folders were scanned at %v and %v, want only the first one scanned", a, b)
 		}
 		if cut := finish(ScanEnd{Interrupted: true}); cut.LastScannedAt != nil || cut.LastError == "" {
-			t.Errorf("after an interruption: last scan %v, error %q; want both unchanged", cut.LastScannedAt, cut.LastError)
+			t.Errorf("after an interruption: last scan %v, error %q; want both unchanged",
+				cut.LastScannedAt, cut.LastError)
 		}
 		done := finish(ScanEnd{})
 		if done.LastScannedAt == nil || time.Since(*done.LastScannedAt).Abs() > time.Minute || done.LastError != "" {
@@ -167,7 +168,8 @@ func TestFinishScanReleases(t *testing.T) {
 				t.Errorf("%s: renewing the lease after that: %v, want ErrScanLost", name, err)
 			}
 			_, busy, err := b.AcquireScan(b.ctx, id, "run-2", time.Minute)
-			if err != nil || (busy != nil) != (end.Pause > 0) || busy != nil && (!busy.Paused || time.Until(busy.Until) < 30*time.Minute) {
+			if err != nil || (busy != nil) != (end.Pause > 0) ||
+				busy != nil && (!busy.Paused || time.Until(busy.Until) < 30*time.Minute) {
 				t.Errorf("%s: then busy is %+v (%v), want a pause: %v", name, busy, err, end.Pause > 0)
 			}
 			b.expire(id)
@@ -261,13 +263,14 @@ func TestStaleScanChangesNothing(t *testing.T) {
 		b.expire(id)
 		b.acquire(id, "run-2")
 		before := b.get("desk@firm.example")
+		failed := ScanEnd{Failure: "it failed", Folders: []int64{known}}
 		for doing, err := range map[string]error{
 			"initialize":                  b.Initialize(b.ctx, stale, fresh, 3, 1),
 			"initialize as it is already": b.Initialize(b.ctx, stale, known, 8, 5),
 			"reset":                       b.ResetEpoch(b.ctx, stale, known, 8, 9),
 			"reset from an older epoch":   b.ResetEpoch(b.ctx, stale, known, 7, 9),
 			"rewind":                      b.Rewind(b.ctx, stale, Folder{ID: known, UIDValidity: 8}, 1, "ann", ""),
-			"finish":                      b.FinishScan(b.ctx, stale, ScanEnd{Failure: "it failed", Folders: []int64{known}}),
+			"finish":                      b.FinishScan(b.ctx, stale, failed),
 			"finish after a success":      b.FinishScan(b.ctx, stale, ScanEnd{Folders: []int64{known}}),
 			"pause":                       b.FinishScan(b.ctx, stale, ScanEnd{Interrupted: true, Pause: time.Hour}),
 			"renew":                       b.RenewScan(b.ctx, stale, time.Hour),

@@ -54,9 +54,10 @@ func (s *Sealer) Unseal(in Inbox) (string, error) {
 	case errors.Is(err, errNotSealed), errors.Is(err, errDamaged):
 		return "", notUsed(in, err.Error())
 	case errors.Is(err, ErrBinding):
-		return "", notUsed(in, fmt.Sprintf("host, port, security, username or certificates of the inbox (now %s) were changed by "+
-			"another program, or the key in %s is not the one that encrypted it; "+
-			"if that file was replaced, restore the old one", text.Line(in.Server()+", "+in.Username+in.trusts()), s.path))
+		bound := text.Line(in.Server() + ", " + in.Username + in.trusts())
+		return "", notUsed(in, fmt.Sprintf("host, port, security, username or certificates of the inbox (now %s) "+
+			"were changed by another program, or the key in %s is not the one that encrypted it; "+
+			"if that file was replaced, restore the old one", bound, s.path))
 	}
 	return password, err
 }
@@ -88,7 +89,8 @@ func notUsed(in Inbox, problem string) error {
 
 // setAgain is the command that replaces all that a password is bound to.
 func setAgain(address string) string {
-	return "postrider inbox set " + text.Arg(address) + " --host HOST --port N --security tls --username NAME --password-stdin"
+	return "postrider inbox set " + text.Arg(address) +
+		" --host HOST --port N --security tls --username NAME --password-stdin"
 }
 
 // requireKey fails when there is no key file. It is called when encrypted passwords or tokens

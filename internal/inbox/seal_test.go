@@ -26,7 +26,8 @@ func TestKeyFile(t *testing.T) {
 	}
 	wg.Wait()
 	for i, s := range sealed {
-		if got, err := OpenSealer(path).Unseal(Inbox{Address: "a@x.org", Password: secret.String(s)}); err != nil || got != "hunter2" {
+		in := Inbox{Address: "a@x.org", Password: secret.String(s)}
+		if got, err := OpenSealer(path).Unseal(in); err != nil || got != "hunter2" {
 			t.Errorf("password %d cannot be decrypted with the key in the file: %v; "+
 				"want all encrypted with that key", i, err)
 		}
@@ -57,7 +58,8 @@ func TestKeyFileWithoutAKey(t *testing.T) {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenSealer(path).Seal(Inbox{Address: "a@x.org"}, "x"); err == nil || !strings.Contains(err.Error(), path) {
+		_, err := OpenSealer(path).Seal(Inbox{Address: "a@x.org"}, "x")
+		if err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: got %v, want an error that names the file", name, err)
 		}
 	}
@@ -107,7 +109,8 @@ func TestLostKeyOfTokens(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		token := func(sealed string) {
 			b.exec(`DELETE FROM oauth_tokens`)
-			b.exec(`INSERT INTO oauth_tokens (account, app, sealed, generation, login_needed, holder, held_until) VALUES ('relay', 'corp', ?, 1, '', '', 0)`, sealed)
+			b.exec(`INSERT INTO oauth_tokens (account, app, sealed, generation, login_needed, holder, held_until)
+				VALUES ('relay', 'corp', ?, 1, '', '', 0)`, sealed)
 		}
 		token("v1:AAAA")
 		_, add := b.Add(b.ctx, Inbox{Address: "a@x.org", Host: "h"}, "x")

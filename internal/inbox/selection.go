@@ -65,7 +65,8 @@ func (s *Store) ActiveOf(ctx context.Context, sel Selection) ([]Inbox, error) {
 	}
 	for _, in := range boxes {
 		if !in.Active && slices.Contains(named, in.Address) {
-			return nil, &InvalidError{fmt.Errorf("inbox %s is disabled; enable it with `postrider inbox enable %s`", in.Address, text.Arg(in.Address))}
+			return nil, &InvalidError{fmt.Errorf("inbox %s is disabled; enable it with `postrider inbox enable %s`",
+				in.Address, text.Arg(in.Address))}
 		}
 	}
 	return keep(boxes, func(in Inbox) bool { return in.Active }), nil
@@ -110,7 +111,8 @@ func (s Selection) noneLabelled(boxes []Inbox) error {
 		case len(labels) == 0:
 			return fmt.Errorf("%s has a label; set one with `postrider inbox set ADDR --label tenant=acme`", who)
 		default:
-			return fmt.Errorf("%s has the label %q%s", who, label, cmp.Or(text.DidYouMean(label, labels), "; labels in use: "+some(labels)))
+			hint := cmp.Or(text.DidYouMean(label, labels), "; labels in use: "+some(labels))
+			return fmt.Errorf("%s has the label %q%s", who, label, hint)
 		}
 	}
 	return fmt.Errorf("%s has all of the labels %s together", who, strings.Join(s.Labels, ", "))

@@ -23,7 +23,8 @@ func (in Inbox) Shared(list []Inbox) (notes []string) {
 		if len(both) > 0 && notes != nil {
 			more++
 		} else if len(both) > 0 {
-			notes = append(notes, fmt.Sprintf("inbox %s reads %s of %s at %s, too: each of the two forwards what arrives there",
+			notes = append(notes, fmt.Sprintf("inbox %s reads %s of %s at %s, too: "+
+				"each of the two forwards what arrives there",
 				other.Address, strings.Join(both, ", "), in.Username, in.Host))
 		}
 	}

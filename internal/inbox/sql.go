@@ -4,27 +4,31 @@ package inbox
 
 const (
 	inboxColumns = `id, email_address, email_password, description, is_active, host, port, security,
-		allow_plaintext, allow_delete, username, auth, ca_file, tls_fingerprint, client_cert, start, last_error, failing_since, created_at, updated_at, last_scanned_at`
+		allow_plaintext, allow_delete, username, auth, ca_file, tls_fingerprint, client_cert, start,
+		last_error, failing_since, created_at, updated_at, last_scanned_at`
 	sqlInboxes = `SELECT ` + inboxColumns + ` FROM monitored_emails `
 
 	sqlListInboxes = sqlInboxes + `ORDER BY email_address`
 	sqlGetInbox    = sqlInboxes + `WHERE email_address = ?` // UNIQUE (email_address)
 	sqlInboxesByID = sqlInboxes + `WHERE id IN ?`           // PRIMARY KEY
 	sqlAddresses   = `SELECT email_address FROM monitored_emails`
-	sqlIDs         = `SELECT id, email_address FROM monitored_emails WHERE email_address IN ? ORDER BY id` // UNIQUE (email_address)
+	// UNIQUE (email_address)
+	sqlIDs = `SELECT id, email_address FROM monitored_emails WHERE email_address IN ? ORDER BY id`
 
 	sqlTouchInbox  = `UPDATE monitored_emails SET updated_at = ? WHERE id = ?`
 	sqlUpdateInbox = `UPDATE monitored_emails SET email_password = ?, description = ?, host = ?, port = ?,
-		security = ?, allow_plaintext = ?, allow_delete = ?, username = ?, auth = ?, ca_file = ?, tls_fingerprint = ?, client_cert = ?, start = ?,
-		actions_at = 0, updated_at = ? WHERE id = ?`
+		security = ?, allow_plaintext = ?, allow_delete = ?, username = ?, auth = ?, ca_file = ?,
+		tls_fingerprint = ?, client_cert = ?, start = ?, actions_at = 0, updated_at = ? WHERE id = ?`
 
 	// An outage from before it was disabled is over: one that is found now is reported again.
 	sqlEnableInbox = `UPDATE monitored_emails SET is_active = 1, failed_scans = 0, failing_since = NULL,
 		outage_since = NULL, outage_until = NULL, actions_at = 0, updated_at = ? WHERE id = ? AND is_active = 0`
-	sqlRecord = `INSERT INTO monitored_emails_events (task_id, inbox_id, at, worker, event, detail) VALUES (0, ?, ?, ?, ?, ?)`
+	sqlRecord = `INSERT INTO monitored_emails_events (task_id, inbox_id, at, worker, event, detail)
+		VALUES (0, ?, ?, ?, ?, ?)`
 
 	// Reads both tables; they have a row for each inbox only.
-	sqlCountSealedElsewhere = `SELECT (SELECT COUNT(*) FROM monitored_emails WHERE email_password LIKE 'v1:%' AND email_address <> ?) +
+	sqlCountSealedElsewhere = `SELECT
+		(SELECT COUNT(*) FROM monitored_emails WHERE email_password LIKE 'v1:%' AND email_address <> ?) +
 		(SELECT COUNT(*) FROM oauth_tokens WHERE sealed <> '')`
 )
 
@@ -39,7 +43,8 @@ const (
 	// UNIQUE (inbox_id, name)
 	sqlListFolders = `SELECT id, inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid,
 		reconciled, initialized_at, last_scanned_at FROM monitored_folders WHERE inbox_id IN ? ORDER BY inbox_id, name`
-	folderColumns = "inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid, reconciled, changes"
+	folderColumns = "inbox_id, name, is_active, uid_validity, last_seen_uid, start_uid, baseline_uid, " +
+		"reconciled, changes"
 	// Of a folder that was not watched, a new epoch that was not compared to the end has messages
 	// behind the cursor that were not registered. It begins another one, whatever a run that
 	// compares it does meanwhile.
@@ -66,7 +71,8 @@ const (
 
 	sqlScanInterrupted = `UPDATE monitored_emails SET ` + scanEnds
 
-	scanDone = `UPDATE monitored_emails SET last_scanned_at = ?, last_error = '', failed_scans = 0, failing_since = NULL,
+	scanDone = `UPDATE monitored_emails SET last_scanned_at = ?, last_error = '', failed_scans = 0,
+		failing_since = NULL,
 		outage_until = CASE WHEN outage_until IS NULL AND outage_since IS NOT NULL THEN ? ELSE outage_until END, `
 	sqlScanDone = scanDone + scanEnds
 	// It goes on with aLease, for each scan.
@@ -81,14 +87,15 @@ const (
 	// If the last failures are of the other kind, too few to begin an outage, the outage is as it
 	// began.
 	sqlTroubles = `SELECT id, CASE WHEN outage_since IS NULL OR outage_until IS NOT NULL THEN 'inbox_ok'
-		WHEN login_needed = 1 OR failing_since > outage_since THEN 'needs_login' ELSE 'inbox_unreachable' END FROM monitored_emails WHERE id IN ?`
+		WHEN login_needed = 1 OR failing_since > outage_since THEN 'needs_login'
+		ELSE 'inbox_unreachable' END FROM monitored_emails WHERE id IN ?`
 	sqlOutage = `UPDATE monitored_emails SET outage_since = failing_since, outage_until = NULL
 		WHERE id = ? AND (failed_scans >= ? OR login_needed = 1)`
 )
 
 const (
-	sqlInitializeFolder = `UPDATE monitored_folders SET uid_validity = ?, last_seen_uid = ?, start_uid = ?, baseline_uid = 0,
-		reconciled = ?, initialized_at = ? WHERE id = ? AND initialized_at IS NULL`
+	sqlInitializeFolder = `UPDATE monitored_folders SET uid_validity = ?, last_seen_uid = ?, start_uid = ?,
+		baseline_uid = 0, reconciled = ?, initialized_at = ? WHERE id = ? AND initialized_at IS NULL`
 	sqlResetEpoch = `UPDATE monitored_folders SET uid_validity = ?, last_seen_uid = 0, start_uid = 0, baseline_uid = 0,
 		reconciled = 0
 		WHERE id = ? AND uid_validity = ? AND initialized_at IS NOT NULL`
@@ -97,8 +104,9 @@ const (
 	sqlReconciled = `UPDATE monitored_folders SET reconciled = CASE WHEN reconciled < 0 THEN reconciled ELSE ? END,
 		last_seen_uid = CASE WHEN is_active = 0 THEN 0 ELSE last_seen_uid END
 		WHERE id = ? AND uid_validity = ?`
-	sqlDistrust       = `UPDATE monitored_folders SET reconciled = -1 WHERE id = ? AND uid_validity = ?`
-	sqlGetCursor      = `SELECT uid_validity, last_seen_uid, start_uid, initialized_at FROM monitored_folders WHERE id = ?`
+	sqlDistrust  = `UPDATE monitored_folders SET reconciled = -1 WHERE id = ? AND uid_validity = ?`
+	sqlGetCursor = `SELECT uid_validity, last_seen_uid, start_uid, initialized_at
+		FROM monitored_folders WHERE id = ?`
 	sqlFoldersScanned = `UPDATE monitored_folders SET last_scanned_at = ? WHERE id IN ?`
 
 	sqlRewindFolder = `UPDATE monitored_folders SET
@@ -108,17 +116,20 @@ const (
 		WHERE id = ? AND uid_validity = ? AND initialized_at IS NOT NULL`
 	// PRIMARY KEY (folder_id, uid_validity, uid) serves the first,
 	// monitored_emails_seen_fingerprint the second.
-	sqlUnregistered       = `SELECT DISTINCT fingerprint FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid > ? AND task_id = 0`
+	sqlUnregistered = `SELECT DISTINCT fingerprint FROM monitored_emails_seen
+		WHERE folder_id = ? AND uid_validity = ? AND uid > ? AND task_id = 0`
 	sqlForgetUnregistered = `DELETE FROM monitored_emails_seen
 		WHERE fingerprint IN ? AND folder_id = ? AND task_id = 0 AND (uid_validity <> ? OR uid > ?)`
 )
 
 const (
-	sqlAudits = `SELECT inbox_id, started_at, duration_ms, ran_by, messages, accounted, unaccounted, clean, summary, error_message, findings
-		FROM monitored_audits WHERE inbox_id IN ?` // PRIMARY KEY (inbox_id)
+	// PRIMARY KEY (inbox_id)
+	sqlAudits = `SELECT inbox_id, started_at, duration_ms, ran_by, messages, accounted, unaccounted,
+		clean, summary, error_message, findings FROM monitored_audits WHERE inbox_id IN ?`
 	// It inserts nothing when the inbox is gone.
-	sqlKeepAudit = `REPLACE INTO monitored_audits (inbox_id, started_at, duration_ms, ran_by, messages, accounted, unaccounted, clean,
-		summary, error_message, findings) SELECT id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM monitored_emails WHERE id = ?`
+	sqlKeepAudit = `REPLACE INTO monitored_audits (inbox_id, started_at, duration_ms, ran_by, messages,
+		accounted, unaccounted, clean, summary, error_message, findings)
+		SELECT id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM monitored_emails WHERE id = ?`
 	// It inserts nothing when an earlier attempt was committed. monitored_emails_events_kind serves
 	// the condition.
 	sqlAuditBegins = `INSERT INTO monitored_emails_events (task_id, inbox_id, at, worker, event, detail)

@@ -168,7 +168,8 @@ func (s *Store) update(tx *gorm.DB, id int64, address string, c Changes, folders
 		}
 	}
 	err = db.Run(tx, sqlUpdateInbox, string(in.Password), in.Description, in.Host, in.Port, in.Security,
-		in.AllowPlaintext, in.AllowDelete, in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert, in.Start, now, in.ID)
+		in.AllowPlaintext, in.AllowDelete, in.Username, in.Auth, in.CAFile, in.TLSFingerprint, in.ClientCert,
+		in.Start, now, in.ID)
 	if err == nil && c.Labels != nil {
 		err = saveLabels(tx, in.ID, in.Labels)
 	}

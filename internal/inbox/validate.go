@@ -82,7 +82,8 @@ func (s Security) DefaultPort() int {
 func (in *Inbox) checkServer() error {
 	var errs []error
 	notASCII := func(r rune) bool { return r >= utf8.RuneSelf }
-	invalid := in.Host == "" || len(in.Host) > 255 || strings.ContainsAny(in.Host, " \t\r\n/@[]") || strings.ContainsFunc(in.Host, notASCII) ||
+	invalid := in.Host == "" || len(in.Host) > 255 ||
+		strings.ContainsAny(in.Host, " \t\r\n/@[]") || strings.ContainsFunc(in.Host, notASCII) ||
 		strings.Contains(in.Host, ":") && net.ParseIP(in.Host) == nil
 	if invalid {
 		errs = append(errs,
@@ -96,7 +97,8 @@ func (in *Inbox) checkServer() error {
 	case None:
 		if !invalid && !in.AllowPlaintext && !address.IsLoopback(in.Host) {
 			errs = append(errs, fmt.Errorf("security none would send the password to %s unencrypted; "+
-				"use tls or starttls, or allow that (--allow-plaintext, in a CSV file the column allow_plaintext)", in.Host))
+				"use tls or starttls, or allow that (--allow-plaintext, in a CSV file the column allow_plaintext)",
+				in.Host))
 		}
 	default:
 		errs = append(errs, fmt.Errorf("security is %q; use tls, starttls or none", in.Security))

@@ -48,7 +48,8 @@ type FolderView struct {
 func (s *Store) View(in Inbox, needsLogin string) View {
 	v := View{
 		Email: in.Address, Active: in.Active, Description: in.Description, Host: in.Host, Port: in.Port,
-		Security: in.Security, AllowPlaintext: in.AllowPlaintext, AllowDelete: in.AllowDelete, Username: in.Username, Auth: in.Auth,
+		Security: in.Security, AllowPlaintext: in.AllowPlaintext, AllowDelete: in.AllowDelete,
+		Username: in.Username, Auth: in.Auth,
 		CAFile: in.CAFile, TLSFingerprint: in.TLSFingerprint, ClientCert: in.ClientCert,
 		PasswordFrom: s.PasswordFrom(in), Start: in.Start, Folders: in.FolderViews(), Labels: Labels{},
 		LastScannedAt: text.UTC(in.LastScannedAt), LastError: in.LastError, NeedsLogin: needsLogin,
