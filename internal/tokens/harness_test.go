@@ -100,7 +100,8 @@ func onEach(t *testing.T, test func(t *testing.T, b bench)) {
 			p := &provider{}
 			p.Server = httptest.NewServer(p)
 			t.Cleanup(p.Close)
-			s := &Store{DB: d, Inboxes: inbox.New(d, inbox.OpenSealer(filepath.Join(t.TempDir(), "key"))), Worker: "here"}
+			inboxes := inbox.New(d, inbox.OpenSealer(filepath.Join(t.TempDir(), "key")))
+			s := &Store{DB: d, Inboxes: inboxes, Worker: "here"}
 			app := &oauth.App{Name: "corp", ClientID: "id", Issuer: p.URL, Flow: oauth.Browser}
 			test(t, bench{s, t, ForRelay("smtp.firm.example:587 starttls", "ann@firm.example", app), p})
 		})
@@ -110,7 +111,8 @@ func onEach(t *testing.T, test func(t *testing.T, b bench)) {
 // logIn stores a token with that life.
 func (b bench) logIn(life time.Duration) {
 	b.t.Helper()
-	if err := b.LoggedIn(b.t.Context(), b.acct, oauth.Token{Access: "a0", Refresh: "r0", Lifetime: life}, "bob@firm.example"); err != nil {
+	tok := oauth.Token{Access: "a0", Refresh: "r0", Lifetime: life}
+	if err := b.LoggedIn(b.t.Context(), b.acct, tok, "bob@firm.example"); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -24,7 +24,9 @@ const (
 
 // store stores a renewed token, unless there is a newer one than that of this generation. Another
 // process that has the lease by now gets this token, too.
-func (s *Store) store(ctx context.Context, stopped <-chan struct{}, a Account, sealed string, generation int64) (bool, error) {
+func (s *Store) store(
+	ctx context.Context, stopped <-chan struct{}, a Account, sealed string, generation int64,
+) (bool, error) {
 	end := time.Now().Add(cmp.Or(s.keep, keep))
 	for failures := 0; ; failures++ {
 		stored, err := s.exec(ctx, sqlRenewed, a.App.Name, sealed, a.Key, generation)
@@ -32,11 +34,13 @@ func (s *Store) store(ctx context.Context, stopped <-chan struct{}, a Account, s
 			return stored, nil
 		}
 		if !time.Now().Before(end) {
-			return false, fmt.Errorf("the new token of %s could not be stored, and is lost: %w; if %s does not take the old one any more, "+
-				"the next pass says that a login is needed", a.Name, err, a.App.Name)
+			return false, fmt.Errorf("the new token of %s could not be stored, and is lost: %w; "+
+				"if %s does not take the old one any more, the next pass says that a login is needed",
+				a.Name, err, a.App.Name)
 		}
 		if failures == 0 && s.Log != nil {
-			s.Log.WarnContext(ctx, "could not store a new access token; trying again", "account", a.Name, "until", end.UTC(), "error", text.Error(err))
+			s.Log.WarnContext(ctx, "could not store a new access token; trying again",
+				"account", a.Name, "until", end.UTC(), "error", text.Error(err))
 		}
 		select {
 		case <-time.After(keepPause):
@@ -49,9 +53,12 @@ func (s *Store) store(ctx context.Context, stopped <-chan struct{}, a Account, s
 	}
 }
 
-func (s *Store) seal(ctx context.Context, a Account, got oauth.Token, now time.Time, by string, again bool) (string, error) {
+func (s *Store) seal(
+	ctx context.Context, a Account, got oauth.Token, now time.Time, by string, again bool,
+) (string, error) {
 	text, err := json.Marshal(token{
-		Access: got.Access, Refresh: got.Refresh, Issued: now.UTC(), Expires: now.Add(got.Lifetime).UTC(), By: by, Again: again,
+		Access: got.Access, Refresh: got.Refresh,
+		Issued: now.UTC(), Expires: now.Add(got.Lifetime).UTC(), By: by, Again: again,
 	})
 	if err != nil {
 		return "", err

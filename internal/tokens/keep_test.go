@@ -60,7 +60,9 @@ func TestTokenIsLost(t *testing.T) {
 		} {
 			b.logIn(-time.Second)
 			b.provider.n = 0
-			if _, err := b.Access(lose(), b.acct, ""); err == nil || !strings.Contains(err.Error(), "the new token of ann@firm.example could not be stored, and is lost") {
+			_, err := b.Access(lose(), b.acct, "")
+			want := "the new token of ann@firm.example could not be stored, and is lost"
+			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: the error is %v, want that the token is lost", name, err)
 			}
 			back()
@@ -86,7 +88,8 @@ func TestTakenOver(t *testing.T) {
 func (b bench) nearlyOver() {
 	b.t.Helper()
 	b.logIn(time.Hour)
-	sealed, err := b.seal(b.t.Context(), b.acct, oauth.Token{Access: "old", Refresh: "r0", Lifetime: time.Hour}, time.Now().Add(-58*time.Minute), "", false)
+	old, issued := oauth.Token{Access: "old", Refresh: "r0", Lifetime: time.Hour}, time.Now().Add(-58*time.Minute)
+	sealed, err := b.seal(b.t.Context(), b.acct, old, issued, "", false)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -20,18 +20,20 @@ import (
 // SQLite.
 const (
 	sqlToken    = `SELECT app, sealed, generation, login_needed, holder FROM oauth_tokens WHERE account = ?`
-	sqlNewToken = `INSERT INTO oauth_tokens (account, inbox_id, app, sealed, generation, login_needed, holder, held_until)
+	sqlNewToken = `INSERT INTO oauth_tokens
+		(account, inbox_id, app, sealed, generation, login_needed, holder, held_until)
 		VALUES (?, ?, ?, '', 0, '', '', 0)`
 	sqlHoldToken = `UPDATE oauth_tokens SET holder = ?, held_until = ? WHERE account = ? AND generation = ?
 		AND (held_until <= ? OR holder = ?)`
-	sqlRenewed = `UPDATE oauth_tokens SET app = ?, sealed = ?, generation = generation + 1, login_needed = '', holder = '', held_until = 0
-		WHERE account = ? AND generation = ?`
-	sqlNeedsLogin = `UPDATE oauth_tokens SET login_needed = ?, holder = '', held_until = 0 WHERE account = ? AND holder = ?`
-	sqlLetGo      = `UPDATE oauth_tokens SET holder = '', held_until = 0 WHERE account = ? AND holder = ?`
+	sqlRenewed = `UPDATE oauth_tokens SET app = ?, sealed = ?, generation = generation + 1,
+		login_needed = '', holder = '', held_until = 0 WHERE account = ? AND generation = ?`
+	sqlNeedsLogin = `UPDATE oauth_tokens SET login_needed = ?, holder = '', held_until = 0
+		WHERE account = ? AND holder = ?`
+	sqlLetGo = `UPDATE oauth_tokens SET holder = '', held_until = 0 WHERE account = ? AND holder = ?`
 	// The holder stays: see row.interrupted.
 	sqlCutShort = `UPDATE oauth_tokens SET held_until = 0 WHERE account = ? AND holder = ?`
-	sqlLoggedIn = `UPDATE oauth_tokens SET app = ?, sealed = ?, generation = generation + 1, login_needed = '', holder = '', held_until = 0
-		WHERE account = ?`
+	sqlLoggedIn = `UPDATE oauth_tokens SET app = ?, sealed = ?, generation = generation + 1,
+		login_needed = '', holder = '', held_until = 0 WHERE account = ?`
 	sqlEndPause = `UPDATE monitored_emails SET actions_at = 0 WHERE id = ?`
 	sqlAll      = `SELECT account, app, sealed, login_needed FROM oauth_tokens` // a row for each inbox
 )
@@ -71,7 +73,8 @@ func (s *Store) open(a Account, r row) (token, error) {
 	text, err := s.Inboxes.Decrypt(r.Sealed, a.Binding())
 	if errors.Is(err, inbox.ErrBinding) {
 		if a.App.Personal() {
-			return out, &LoginNeededError{a, "the server, the username or the application was changed since the login, or the key in secrets.key_file is not the one that encrypted the token"}
+			return out, &LoginNeededError{a, "the server, the username or the application was changed since " +
+				"the login, or the key in secrets.key_file is not the one that encrypted the token"}
 		}
 		return out, nil // another one takes its place
 	}
@@ -157,7 +160,8 @@ func (s *Store) needed(a Account, r row) error {
 
 // all are the rows of all accounts.
 func (s *Store) all(ctx context.Context) (map[string]row, error) {
-	rows, err := db.Read(ctx, s.DB, func(r *row) []any { return []any{&r.Account, &r.App, &r.Sealed, &r.LoginNeeded} }, sqlAll)
+	into := func(r *row) []any { return []any{&r.Account, &r.App, &r.Sealed, &r.LoginNeeded} }
+	rows, err := db.Read(ctx, s.DB, into, sqlAll)
 	if err != nil {
 		return nil, fmt.Errorf("list the logins that are needed: %w", err)
 	}

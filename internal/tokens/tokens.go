@@ -62,7 +62,8 @@ type Account struct {
 
 // Binding is what the token of an account is encrypted for.
 func (a Account) Binding() []byte {
-	return inbox.Bind(append([]string{"postrider token", a.Key, a.App.Name, a.App.ClientID, a.App.Tenant, a.App.Issuer, a.Name}, a.Server...)...)
+	bound := []string{"postrider token", a.Key, a.App.Name, a.App.ClientID, a.App.Tenant, a.App.Issuer, a.Name}
+	return inbox.Bind(append(bound, a.Server...)...)
 }
 
 // ForInbox is the account of an inbox. An application that acts for itself has one token for all;
@@ -149,7 +150,8 @@ func (s *Store) Access(ctx context.Context, a Account, refused string) (string, 
 		case done:
 			return access, err
 		case time.Now().After(until):
-			return "", fmt.Errorf("another process (%s) is still renewing the token of %s; the next pass tries again", r.Holder, a.Name)
+			return "", fmt.Errorf("another process (%s) is still renewing the token of %s; the next pass tries again",
+				r.Holder, a.Name)
 		}
 		select {
 		case <-time.After(look):
@@ -176,7 +178,8 @@ func (r row) current(a Account, tok token, refused string) (access string, done 
 	case tok.Access != refused && tok.good(r.now):
 		return tok.Access, true, nil
 	case tok.Access == refused && tok.Again && r.now.Sub(tok.Issued) < pause && !tok.Issued.After(r.now):
-		return "", true, fmt.Errorf("the server refused two tokens; postrider asks for a new one in %s", (pause - r.now.Sub(tok.Issued)).Round(time.Second))
+		return "", true, fmt.Errorf("the server refused two tokens; postrider asks for a new one in %s",
+			(pause - r.now.Sub(tok.Issued)).Round(time.Second))
 	case tok.Access == "" && a.App.Personal():
 		return "", true, &LoginNeededError{a, "there was no login with " + a.App.Name + " yet"}
 	}
@@ -185,7 +188,9 @@ func (r row) current(a Account, tok token, refused string) (access string, done 
 
 // replace renews the token, unless another process does; then done is false. A token that lasts is
 // used meanwhile, and while the provider is down.
-func (s *Store) replace(ctx context.Context, a Account, r row, tok token, holder, refused string) (access string, done bool, err error) {
+func (s *Store) replace(
+	ctx context.Context, a Account, r row, tok token, holder, refused string,
+) (access string, done bool, err error) {
 	lasts := tok.Access != refused && tok.Expires.Sub(r.now) > spare
 	if err = s.outage(a); err == nil {
 		var held bool
@@ -224,7 +229,8 @@ func (s *Store) hold(ctx context.Context, a Account, r row, holder string) (bool
 		if err != nil {
 			return err
 		}
-		n, err := db.Exec(tx, sqlHoldToken, holder, now.Add(Lease).UnixMicro(), a.Key, r.Generation, now.UnixMicro(), holder)
+		at, until := now.UnixMicro(), now.Add(Lease).UnixMicro()
+		n, err := db.Exec(tx, sqlHoldToken, holder, until, a.Key, r.Generation, at, holder)
 		held = n == 1
 		return err
 	})

@@ -32,7 +32,9 @@ func TestAccess(t *testing.T) {
 		b.want("a2", "a1")
 		b.wantRefused("a2", "the server refused two tokens; postrider asks for a new one in ") // no third token at once
 		var stored string
-		err := b.DB.View(t.Context(), func(tx *gorm.DB) error { return tx.Raw("SELECT sealed FROM oauth_tokens").Scan(&stored).Error })
+		err := b.DB.View(t.Context(), func(tx *gorm.DB) error {
+			return tx.Raw("SELECT sealed FROM oauth_tokens").Scan(&stored).Error
+		})
 		if err != nil || !strings.HasPrefix(stored, "v1:") || strings.Contains(stored, `"r2"`) {
 			t.Errorf("the database has %q (%v), want ciphertext", stored, err)
 		}
@@ -53,7 +55,8 @@ func TestMargin(t *testing.T) {
 		{-time.Hour, -time.Second, false},
 		{0, -time.Second, false},
 	} {
-		if got := (token{Access: "a", Issued: now.Add(tt.issued), Expires: now.Add(tt.expires)}).good(now); got != tt.want {
+		tok := token{Access: "a", Issued: now.Add(tt.issued), Expires: now.Add(tt.expires)}
+		if got := tok.good(now); got != tt.want {
 			t.Errorf("issued %s and good until %s: %v, want %v", tt.issued, tt.expires, got, tt.want)
 		}
 	}
@@ -63,7 +66,9 @@ func TestMargin(t *testing.T) {
 // pause, but not after a clock that was ahead when the last one was issued.
 func TestRefusedTwice(t *testing.T) {
 	now := time.Now()
-	for issued, want := range map[time.Duration]bool{-pause / 2: true, -pause - time.Second: false, 72 * time.Hour: false} {
+	for issued, want := range map[time.Duration]bool{
+		-pause / 2: true, -pause - time.Second: false, 72 * time.Hour: false,
+	} {
 		tok := token{Access: "a", Again: true, Issued: now.Add(issued), Expires: now.Add(100 * time.Hour)}
 		_, waits, err := row{now: now}.current(Account{App: &oauth.App{}}, tok, "a")
 		if waits != want || (err != nil) != want {
@@ -79,8 +84,8 @@ func TestOneRenews(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 8 {
 			all.Go(func() {
-				other := bench{&Store{DB: b.DB, Inboxes: b.Inboxes, Worker: fmt.Sprint("host", i)}, t, b.acct, b.provider}
-				other.want("a1", "")
+				s := &Store{DB: b.DB, Inboxes: b.Inboxes, Worker: fmt.Sprint("host", i)}
+				bench{s, t, b.acct, b.provider}.want("a1", "")
 			})
 		}
 		all.Wait()
@@ -110,7 +115,8 @@ func TestLoginEndsPause(t *testing.T) {
 		b.logIn(time.Hour) // of the relay
 		want := func(after string, want ...int64) {
 			t.Helper()
-			at, err := db.Read(t.Context(), b.DB, db.Value[int64], "SELECT actions_at FROM monitored_emails ORDER BY id")
+			at, err := db.Read(t.Context(), b.DB, db.Value[int64],
+				"SELECT actions_at FROM monitored_emails ORDER BY id")
 			if err != nil || !slices.Equal(at, want) {
 				t.Errorf("after the login of %s the pauses end at %d, %v; want %d", after, at, err, want)
 			}
@@ -178,7 +184,7 @@ func TestNeeded(t *testing.T) {
 			t.Fatal(err)
 		}
 		itself := Account{Key: "relay", App: apps["itself"], Use: oauth.SMTP}
-		want(&itself, map[int64]string{office.ID: "the server, the username or the application was changed since the login, or the key in secrets.key_file is not the one that encrypted the token"})
+		want(&itself, map[int64]string{office.ID: changedSince})
 		delete(apps, "corp")
 		want(&relay, nil)
 	})
@@ -232,7 +238,8 @@ func TestOutage(t *testing.T) {
 func TestRefusedForOneAccount(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		b.logIn(-time.Second)
-		b.provider.fail(http.StatusBadRequest, `{"error":"unauthorized_client","error_description":"AADSTS7000112: Application is disabled."}`)
+		b.provider.fail(http.StatusBadRequest, `{"error":"unauthorized_client",`+
+			`"error_description":"AADSTS7000112: Application is disabled."}`)
 		for range 3 {
 			b.wantRefused("", "AADSTS7000112")
 		}
@@ -253,32 +260,43 @@ func TestAnotherApplication(t *testing.T) {
 		b.acct.App = &oauth.App{Name: "other", ClientID: "id", Issuer: b.provider.URL, Flow: oauth.Browser}
 		b.wantNeeded("there was no login with other yet")
 		b.exec("UPDATE oauth_tokens SET app = 'other'")
-		b.wantNeeded("the server, the username or the application was changed since the login, or the key in secrets.key_file is not the one that encrypted the token")
+		b.wantNeeded(changedSince)
 	})
 }
+
+// changedSince is why a token that was encrypted for something else is not used.
+const changedSince = "the server, the username or the application was changed since the login, " +
+	"or the key in secrets.key_file is not the one that encrypted the token"
 
 // TestTokenIsBound: a token goes to the server and the account that it was made for, whatever
 // somebody else wrote into the database, or an operator into the configuration.
 func TestTokenIsBound(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
-		b.exec("INSERT INTO monitored_emails (id, email_address, email_password, description, is_active, host, port, security, allow_plaintext, username, auth, " +
-			"ca_file, tls_fingerprint, client_cert, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at) " +
-			"VALUES (1, 'ann@firm.example', '', '', 1, 'h', 993, 'tls', 0, 'ann', 'auto', '', '', '', 'now', '', '', 0, 0, '2026-01-01', '2026-01-01')")
+		b.exec("INSERT INTO monitored_emails (id, email_address, email_password, description, is_active, host, port, " +
+			"security, allow_plaintext, username, auth, ca_file, tls_fingerprint, client_cert, start, last_error, " +
+			"scan_holder, scan_token, scan_until, created_at, updated_at) " +
+			"VALUES (1, 'ann@firm.example', '', '', 1, 'h', 993, 'tls', 0, 'ann', 'auto', '', '', '', 'now', '', " +
+			"'', 0, 0, '2026-01-01', '2026-01-01')")
 		for name, change := range map[string]func(*inbox.Inbox, *oauth.App){
 			"host":     func(in *inbox.Inbox, _ *oauth.App) { in.Host = "imap.evil.example" },
 			"username": func(in *inbox.Inbox, _ *oauth.App) { in.Username = "bob" },
-			"address":  func(in *inbox.Inbox, _ *oauth.App) { in.Address = "eve@evil.example" }, // whose inbox got the ID of Ann's
-			"client":   func(_ *inbox.Inbox, app *oauth.App) { app.ClientID = "another" },
-			"issuer":   func(_ *inbox.Inbox, app *oauth.App) { app.Issuer = "https://evil.example" },
+			// Whose inbox got the ID of Ann's.
+			"address": func(in *inbox.Inbox, _ *oauth.App) { in.Address = "eve@evil.example" },
+			"client":  func(_ *inbox.Inbox, app *oauth.App) { app.ClientID = "another" },
+			"issuer":  func(_ *inbox.Inbox, app *oauth.App) { app.Issuer = "https://evil.example" },
 		} {
-			in := inbox.Inbox{ID: 1, Address: "ann@firm.example", Host: "imap.firm.example", Port: 993, Security: inbox.TLS, Username: "ann"}
+			in := inbox.Inbox{
+				ID: 1, Address: "ann@firm.example", Host: "imap.firm.example", Port: 993,
+				Security: inbox.TLS, Username: "ann",
+			}
 			app := &oauth.App{Name: "corp", ClientID: "id", Issuer: b.provider.URL, Flow: oauth.Browser}
 			b.acct = ForInbox(in, app)
 			b.logIn(time.Hour)
 			b.want("a0", "")
 			change(&in, app)
 			b.acct = ForInbox(in, app)
-			if _, err := b.Access(t.Context(), b.acct, ""); err == nil || !strings.Contains(err.Error(), "was changed since the login") {
+			_, err := b.Access(t.Context(), b.acct, "")
+			if err == nil || !strings.Contains(err.Error(), "was changed since the login") {
 				t.Errorf("%s: the error is %v, want that it was changed since the login", name, err)
 			}
 		}
@@ -288,7 +306,9 @@ func TestTokenIsBound(t *testing.T) {
 // TestApplication has one token for all inboxes.
 func TestApplication(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
-		app := &oauth.App{Name: "corp", ClientID: "id", ClientSecret: "s", Issuer: b.provider.URL, Flow: oauth.Application}
+		app := &oauth.App{
+			Name: "corp", ClientID: "id", ClientSecret: "s", Issuer: b.provider.URL, Flow: oauth.Application,
+		}
 		for id := range 3 {
 			b.acct = ForInbox(inbox.Inbox{ID: int64(id + 1), Address: "ann@firm.example", Username: "ann"}, app)
 			b.want("a1", "")
