@@ -37,7 +37,8 @@ func TestRace(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					claims, err := s.Receive(t.Context(), Want{Destination: "crm", Max: 5, Lease: time.Hour, Worker: "w"})
+					want := Want{Destination: "crm", Max: 5, Lease: time.Hour, Worker: "w"}
+					claims, err := s.Receive(t.Context(), want)
 					if err != nil {
 						t.Error(err)
 						return
@@ -46,7 +47,8 @@ func TestRace(t *testing.T) {
 						mu.Lock()
 						done[c.EventID]++
 						mu.Unlock()
-						if lost, err := s.Finish(t.Context(), Outcome{Claim: c, Status: Done}); err != nil || len(lost) > 0 {
+						lost, err := s.Finish(t.Context(), Outcome{Claim: c, Status: Done})
+						if err != nil || len(lost) > 0 {
 							t.Error(lost, err)
 						}
 					}
@@ -100,14 +102,16 @@ func (tx *deafTx) Commit() error {
 func TestUnheard(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		var next atomic.Bool
-		d, err := db.Open(t.Context(), b.cfg, db.WithPool(func(pool gorm.ConnPool) gorm.ConnPool { return deaf{pool, &next} }))
+		unheard := db.WithPool(func(pool gorm.ConnPool) gorm.ConnPool { return deaf{pool, &next} })
+		d, err := db.Open(t.Context(), b.cfg, unheard)
 		b.must(err)
 		t.Cleanup(func() { _ = d.Close() })
 		s, want := New(d), Want{Destination: "crm", Max: 10, Lease: time.Hour, Worker: "w"}
 		b.happen(Occurrence{Kind: Dead, TaskID: 1})
 		next.Store(true)
 		made, err := s.Expand(t.Context(), 10, to("crm", "bus"), want)
-		if err != nil || made.N != 1 || len(made.Claims) != 1 || !maps.Equal(made.Waiting, map[string]bool{"bus": true}) || next.Load() {
+		if err != nil || made.N != 1 || len(made.Claims) != 1 ||
+			!maps.Equal(made.Waiting, map[string]bool{"bus": true}) || next.Load() {
 			t.Fatalf("Expand = %+v, %v; want one occurrence, the claim for crm, and that bus has more", made, err)
 		}
 		want.Destination = "bus"
@@ -116,7 +120,8 @@ func TestUnheard(t *testing.T) {
 		if err != nil || len(due) != 1 || next.Load() {
 			t.Fatalf("Receive = %v, %v; want one claim", due, err)
 		}
-		if lost := b.finish(Outcome{Claim: made.Claims[0], Status: Done}, Outcome{Claim: due[0], Status: Done}); len(lost) != 0 {
+		lost := b.finish(Outcome{Claim: made.Claims[0], Status: Done}, Outcome{Claim: due[0], Status: Done})
+		if len(lost) != 0 {
 			t.Errorf("%v are not good", lost)
 		}
 		if all := b.all(); len(all) != 2 {
@@ -139,7 +144,8 @@ func TestCutShort(t *testing.T) {
 			t.Errorf("%v: %d occurrences are left of a transaction that failed; %v", err, n, countErr)
 		}
 		b.happen(Occurrence{Kind: Dead, TaskID: 1})
-		if _, err := b.Expand(t.Context(), 10, func(context.Context, []Occurrence) ([]Planned, error) { return nil, failed }); !errors.Is(err, failed) {
+		fails := func(context.Context, []Occurrence) ([]Planned, error) { return nil, failed }
+		if _, err := b.Expand(t.Context(), 10, fails); !errors.Is(err, failed) {
 			t.Errorf("the plan's error is %v", err)
 		}
 		twice := func(ctx context.Context, os []Occurrence) ([]Planned, error) {

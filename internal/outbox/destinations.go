@@ -80,7 +80,8 @@ func (s *Store) fault(ctx context.Context, d Destination, v verdict) (news bool,
 		if v.asked > 0 {
 			pause = max(v.asked, firstPause)
 		}
-		row := []any{d.Name, d.Target, failures, now.Add(pause).UnixMicro(), v.gone || before.Gone, db.Cut(v.fault.Error(), 4000)}
+		resumes := now.Add(pause).UnixMicro()
+		row := []any{d.Name, d.Target, failures, resumes, v.gone || before.Gone, db.Cut(v.fault.Error(), 4000)}
 		return db.Upsert(tx, tableDestinations, "name", destinationColumns, [][]any{row})
 	})
 	if err != nil {

@@ -32,10 +32,13 @@ type Dispatcher struct {
 
 // How often things are looked at, and how much at once.
 const (
-	lookEvery    = 5 * time.Second
-	lookAgain    = time.Second            // after a round that was woken: what woke it may be committed late; and between looks for what others made
-	pace         = 100 * time.Millisecond // between looks for occurrences: each look commits, while other workers forward
-	gather       = 20 * time.Millisecond  // what woke Run may be committed only now
+	lookEvery = 5 * time.Second
+	// After a round that was woken: what woke it may be committed late; and between looks for what
+	// others made.
+	lookAgain = time.Second
+	// Between looks for occurrences: each look commits, while other workers forward.
+	pace         = 100 * time.Millisecond
+	gather       = 20 * time.Millisecond // what woke Run may be committed only now
 	expandAtOnce = 500
 )
 
@@ -72,7 +75,8 @@ func (d *Dispatcher) Run(ctx context.Context, woken, last <-chan struct{}) {
 	publishing.Wait()
 	for _, o := range outlets {
 		if err := o.giveBack(ctx, o.close()); err != nil {
-			d.Log.Error("cannot give events back; they are sent after their leases end", "destination", o.to.Name, "error", err)
+			d.Log.Error("cannot give events back; they are sent after their leases end",
+				"destination", o.to.Name, "error", err)
 		}
 	}
 }

@@ -69,11 +69,18 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	b := newBench(t, db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")})
-	d := &desk{bench: b, crm: &receiver{ids: map[string]int{}}, bus: &receiver{ids: map[string]int{}}, log: new(strings.Builder)}
-	d.Dispatcher = &Dispatcher{Store: b.Store, Plan: to("crm", "bus"), Worker: "w", Drain: time.Minute, Grace: time.Millisecond, Log: slog.New(slog.NewTextHandler(d.log, nil))}
+	d := &desk{
+		bench: b, crm: &receiver{ids: map[string]int{}}, bus: &receiver{ids: map[string]int{}},
+		log: new(strings.Builder),
+	}
+	d.Dispatcher = &Dispatcher{
+		Store: b.Store, Plan: to("crm", "bus"), Worker: "w", Drain: time.Minute, Grace: time.Millisecond,
+		Log: slog.New(slog.NewTextHandler(d.log, nil)),
+	}
 	for name, r := range map[string]*receiver{"crm": d.crm, "bus": d.bus} {
 		d.Targets = append(d.Targets, Target{
-			Destination: Destination{Name: name, Target: "there"}, Publisher: r, Batch: 10, Timeout: time.Minute, GiveUp: 96 * time.Hour,
+			Destination: Destination{Name: name, Target: "there"},
+			Publisher:   r, Batch: 10, Timeout: time.Minute, GiveUp: 96 * time.Hour,
 		})
 	}
 	return d
@@ -126,7 +133,8 @@ func (d *desk) wantOnce() {
 // wantLoggedOnce checks that the log has one fault of a destination, and its end.
 func (d *desk) wantLoggedOnce() {
 	d.t.Helper()
-	if log := d.log.String(); strings.Count(log, "the destination failed") != 1 || strings.Count(log, "takes events again") != 1 {
+	log := d.log.String()
+	if strings.Count(log, "the destination failed") != 1 || strings.Count(log, "takes events again") != 1 {
 		d.t.Errorf("the log has\n%s\nwant the fault and its end once", log)
 	}
 }
@@ -147,7 +155,10 @@ var errDown = errors.New("connection refused")
 func TestDown(t *testing.T) {
 	d := newDesk(t)
 	d.crm.takes(func(Message) error { return errDown })
-	d.happen(Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Forwarded, TaskID: 1}, Occurrence{Kind: Registered, TaskID: 2})
+	d.happen(
+		Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Forwarded, TaskID: 1},
+		Occurrence{Kind: Registered, TaskID: 2},
+	)
 	all := []string{"registered task:1", "registered task:2", "forwarded task:1"}
 	for range 10 {
 		d.drain(LongestPause)
@@ -180,7 +191,8 @@ func TestPoison(t *testing.T) {
 	d.want(d.crm, "registered task:2")
 	d.drain(96 * time.Hour)
 	for _, e := range d.all() {
-		if dead := e.Destination == "crm" && e.TaskID == 1; dead != (e.Status == DeadLetter) || !dead && e.Status != Done {
+		dead := e.Destination == "crm" && e.TaskID == 1
+		if dead != (e.Status == DeadLetter) || !dead && e.Status != Done {
 			t.Errorf("%+v, want all done but one, which is dead", e)
 		}
 	}
@@ -241,7 +253,8 @@ func TestDownAfterOne(t *testing.T) {
 		d.drain(LongestPause)
 	}
 	d.want(d.crm, "registered task:1")
-	if log := d.log.String(); strings.Count(log, "not taken in many tries") != 1 || strings.Count(log, "level=WARN") != 1 {
+	log := d.log.String()
+	if strings.Count(log, "not taken in many tries") != 1 || strings.Count(log, "level=WARN") != 1 {
 		t.Errorf("the log has\n%s\nwant the event once", log)
 	}
 }

@@ -144,9 +144,9 @@ func entriesOf(planned []Planned, now time.Time) []Entry {
 	for i, p := range planned {
 		due := now.Add(p.Delay)
 		entries[i] = Entry{
-			EventID: p.EventID, OccurrenceID: p.Occurrence.ID, Destination: p.Destination, Kind: p.Occurrence.Kind, TaskID: p.Occurrence.TaskID,
-			InboxID: cmp.Or(p.InboxID, p.Occurrence.InboxID), Action: p.Action, Body: p.Body,
-			Status: Waiting, VisibleAt: &due, CreatedAt: now,
+			EventID: p.EventID, OccurrenceID: p.Occurrence.ID, Destination: p.Destination, Kind: p.Occurrence.Kind,
+			TaskID: p.Occurrence.TaskID, InboxID: cmp.Or(p.InboxID, p.Occurrence.InboxID),
+			Action: p.Action, Body: p.Body, Status: Waiting, VisibleAt: &due, CreatedAt: now,
 		}
 		if p.Error != "" {
 			e := &entries[i]
@@ -230,7 +230,8 @@ func rowsOf(entries []Entry, claims []Claim) [][]any {
 		}
 		rows[i] = []any{
 			e.EventID, e.OccurrenceID, e.Destination, e.Kind, e.TaskID, e.InboxID, e.Action, e.Body,
-			e.Status, e.Attempts, visible, receipts[e.EventID], db.Cut(e.Worker, 255), e.Error, e.CreatedAt, e.FinishedAt,
+			e.Status, e.Attempts, visible, receipts[e.EventID], db.Cut(e.Worker, 255), e.Error,
+			e.CreatedAt, e.FinishedAt,
 		}
 	}
 	return rows

@@ -42,7 +42,8 @@ func trail(tx *gorm.DB, now time.Time, outcomes []Outcome) error {
 	var rows [][]any
 	for _, o := range outcomes {
 		if held[o.Claim.holding()] {
-			rows = append(rows, []any{o.Claim.TaskID, now, db.Cut(o.Claim.Worker, 255), o.Trail.Event, db.Cut(o.Trail.Detail, 4000)})
+			worker, detail := db.Cut(o.Claim.Worker, 255), db.Cut(o.Trail.Detail, 4000)
+			rows = append(rows, []any{o.Claim.TaskID, now, worker, o.Trail.Event, detail})
 		}
 	}
 	return db.Insert(tx, "monitored_emails_events", "task_id, at, worker, event, detail", rows)

@@ -51,7 +51,8 @@ func newBench(t *testing.T, cfg db.Config) bench {
 // another is the store as another process has it.
 func (b bench) another() *Store {
 	b.t.Helper()
-	d, err := db.OpenAnySchema(b.t.Context(), b.cfg, db.WithNow(func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }))
+	now := func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
+	d, err := db.OpenAnySchema(b.t.Context(), b.cfg, db.WithNow(now))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -91,7 +92,9 @@ func (b bench) later() {
 
 // unexpanded is how many occurrences are not expanded yet.
 func unexpanded(ctx context.Context, s *Store) (n int, _ error) {
-	err := s.db.View(ctx, func(tx *gorm.DB) error { return tx.Raw(`SELECT COUNT(*) FROM monitored_occurrences`).Scan(&n).Error })
+	err := s.db.View(ctx, func(tx *gorm.DB) error {
+		return tx.Raw(`SELECT COUNT(*) FROM monitored_occurrences`).Scan(&n).Error
+	})
 	return n, err
 }
 
@@ -100,7 +103,8 @@ func to(destinations ...string) Plan {
 	return func(_ context.Context, os []Occurrence) (out []Planned, _ error) {
 		for _, o := range os {
 			for _, d := range destinations {
-				out = append(out, Planned{Occurrence: o, Destination: d, EventID: EventID(o, d), Body: []byte(`{"x":1}`)})
+				p := Planned{Occurrence: o, Destination: d, EventID: EventID(o, d), Body: []byte(`{"x":1}`)}
+				out = append(out, p)
 			}
 		}
 		return out, nil
@@ -149,7 +153,8 @@ func (b bench) all() (out []Entry) {
 func (b bench) trail() []string {
 	b.t.Helper()
 	lines, err := db.Read(b.t.Context(), b.db, db.Value[string],
-		"SELECT CONCAT(task_id, ' ', inbox_id, ' ', worker, ' ', event, ' ', detail) FROM monitored_emails_events ORDER BY id")
+		`SELECT CONCAT(task_id, ' ', inbox_id, ' ', worker, ' ', event, ' ', detail)
+			FROM monitored_emails_events ORDER BY id`)
 	b.must(err)
 	return lines
 }

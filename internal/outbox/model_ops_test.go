@@ -38,11 +38,14 @@ func (m *machine) note(t *rapid.T) {
 // expand expands some occurrences, and claims some of the new entries. The plan may fail, and
 // another process may be faster.
 func (m *machine) expand(t *rapid.T) {
-	most, faster, fails, delay := 1+small(t, "most", 4), small(t, "faster", 2), small(t, "fails", 9) == 9, small(t, "delay", 1)
+	most, faster := 1+small(t, "most", 4), small(t, "faster", 2)
+	fails, delay := small(t, "fails", 9) == 9, small(t, "delay", 1)
 	var wants []Want
 	for _, d := range m.destinations() {
 		lease := time.Duration(1+small(t, "lease", 2)) * time.Minute
-		wants = append(wants, Want{Destination: d, Max: small(t, "wanted", 3) - 1, Lease: lease, Worker: pick(t, "worker", "a", "b")})
+		wants = append(wants, Want{
+			Destination: d, Max: small(t, "wanted", 3) - 1, Lease: lease, Worker: pick(t, "worker", "a", "b"),
+		})
 	}
 	m.model.clock.step++
 	failed := errors.New("no registry")
@@ -53,7 +56,8 @@ func (m *machine) expand(t *rapid.T) {
 				id := EventID(o, d)
 				m.planned[id] = true
 				out = append(out, Planned{
-					Occurrence: o, Destination: d, EventID: id, InboxID: inboxOf(o), Body: []byte(id[:4]), Delay: time.Duration(delay) * time.Minute,
+					Occurrence: o, Destination: d, EventID: id, InboxID: inboxOf(o), Body: []byte(id[:4]),
+					Delay: time.Duration(delay) * time.Minute,
 				})
 			}
 		}
@@ -68,18 +72,21 @@ func (m *machine) expand(t *rapid.T) {
 	took := func(os []Occurrence) {
 		for i, o := range os {
 			noted := m.model.noted[i]
-			m.same("what has happened", []any{o.Kind, o.TaskID, o.InboxID}, []any{noted.Kind, noted.TaskID, noted.InboxID})
+			m.same("what has happened",
+				[]any{o.Kind, o.TaskID, o.InboxID}, []any{noted.Kind, noted.TaskID, noted.InboxID})
 			for _, d := range m.destinations() {
 				id := EventID(o, d)
 				m.model.entries = append(m.model.entries, &modelled{due: m.model.after(delay), Entry: Entry{
-					EventID: id, OccurrenceID: o.ID, Destination: d, Kind: o.Kind, TaskID: o.TaskID, InboxID: inboxOf(o), Body: []byte(id[:4]), Status: Waiting,
+					EventID: id, OccurrenceID: o.ID, Destination: d, Kind: o.Kind, TaskID: o.TaskID,
+					InboxID: inboxOf(o), Body: []byte(id[:4]), Status: Waiting,
 				}})
 			}
 		}
 		m.model.noted = m.model.noted[len(os):]
 	}
 	if fails && len(m.model.noted) > 0 {
-		_, err := m.Expand(m.Context(), most, func(context.Context, []Occurrence) ([]Planned, error) { return nil, failed })
+		noPlan := func(context.Context, []Occurrence) ([]Planned, error) { return nil, failed }
+		_, err := m.Expand(m.Context(), most, noPlan)
 		m.same("expand", err, failed)
 		return
 	}
@@ -125,8 +132,9 @@ func (m *machine) claimed(what string, claims []Claim, want []*modelled) {
 
 func (m *machine) receive(t *rapid.T) {
 	want := Want{
-		Destination: pick(t, "destination", m.destinations()...), InboxID: pick[int64](t, "inbox", 0, 0, 0, 1, 2), Max: 1 + small(t, "max", 3),
-		Lease: time.Duration(1+small(t, "lease", 2)) * time.Minute, Worker: pick(t, "worker", "a", "b"),
+		Destination: pick(t, "destination", m.destinations()...), InboxID: pick[int64](t, "inbox", 0, 0, 0, 1, 2),
+		Max: 1 + small(t, "max", 3), Lease: time.Duration(1+small(t, "lease", 2)) * time.Minute,
+		Worker: pick(t, "worker", "a", "b"),
 	}
 	m.model.clock.step++
 	due := m.model.due(want)
@@ -143,7 +151,8 @@ func (m *machine) receive(t *rapid.T) {
 func (m *machine) inOrder(claims []Claim) {
 	for _, c := range claims {
 		for _, p := range m.before { // nothing has ended since
-			if p.OccurrenceID < c.OccurrenceID && sameLine(p, c.Entry) && (p.Status == Waiting || p.Status == InProgress) {
+			live := p.Status == Waiting || p.Status == InProgress
+			if live && p.OccurrenceID < c.OccurrenceID && sameLine(p, c.Entry) {
 				m.Fatalf("entry %d is claimed, and entry %d before it has not ended", c.ID, p.ID)
 			}
 		}
@@ -152,7 +161,8 @@ func (m *machine) inOrder(claims []Claim) {
 
 // some draws a few of the claims that were ever handed out, mostly of the last ones.
 func (m *machine) some(t *rapid.T) (claims []Claim) {
-	for _, n := range rapid.SliceOfNDistinct(rapid.IntRange(0, 5), 1, 3, rapid.ID).Draw(t, "claims, the last one first") {
+	last := rapid.SliceOfNDistinct(rapid.IntRange(0, 5), 1, 3, rapid.ID)
+	for _, n := range last.Draw(t, "claims, the last one first") {
 		if n < len(m.claims) {
 			claims = append(claims, m.claims[len(m.claims)-1-n])
 		}
@@ -171,7 +181,10 @@ func (m *machine) finish(t *rapid.T) {
 	var outcomes []Outcome
 	lost := map[holding]bool{}
 	for _, c := range m.some(t) {
-		o := Outcome{Claim: c, Status: pick(t, "status", Done, Waiting, DeadLetter, Dropped), Error: pick(t, "error", "", "down")}
+		o := Outcome{
+			Claim: c, Status: pick(t, "status", Done, Waiting, DeadLetter, Dropped),
+			Error: pick(t, "error", "", "down"),
+		}
 		delay := 0
 		if o.Status == Waiting {
 			delay, o.Uncounted = small(t, "delay", 2), rapid.Bool().Draw(t, "uncounted")
@@ -227,7 +240,8 @@ func (m *machine) sameLost(what string, claims []Claim, lost map[holding]bool) {
 func (m *machine) age(t *rapid.T) {
 	minutes := 1 + small(t, "minutes", 3)
 	m.model.clock.minute += minutes
-	m.exec(`UPDATE monitored_outbox SET visible_at = visible_at - ? WHERE visible_at IS NOT NULL`, (time.Duration(minutes) * time.Minute).Microseconds())
+	m.exec(`UPDATE monitored_outbox SET visible_at = visible_at - ? WHERE visible_at IS NOT NULL`,
+		(time.Duration(minutes) * time.Minute).Microseconds())
 }
 
 func (m *machine) retry(t *rapid.T) {
@@ -248,12 +262,15 @@ func (m *machine) purge(t *rapid.T) {
 }
 
 // operate does something to a few entries, as an operator does: to those in some states.
-func (m *machine) operate(t *rapid.T, do func(ctx context.Context, who string, ids ...int64) (int, error), from []Status, change func(*modelled)) {
+func (m *machine) operate(
+	t *rapid.T, do func(context.Context, string, ...int64) (int, error), from []Status, change func(*modelled),
+) {
 	m.model.clock.step++
 	all := slices.Sorted(maps.Keys(m.before)) // as in the model: in the order in which they were made
 	var ids []int64
 	n := 0
-	for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, 9), 1, 4, rapid.ID).Draw(t, "entries, the oldest first") {
+	few := rapid.SliceOfNDistinct(rapid.IntRange(0, 9), 1, 4, rapid.ID)
+	for _, i := range few.Draw(t, "entries, the oldest first") {
 		if i >= len(all) {
 			continue
 		}

@@ -24,7 +24,9 @@ import (
 // All times in a case are whole minutes, and are compared to the nearest one, so that a case may
 // take up to half a minute.
 func TestModel(t *testing.T) {
-	for name, value := range map[string]string{"rapid.seed": "1", "rapid.checks": "40", "rapid.steps": "50", "rapid.nofailfile": "true"} {
+	for name, value := range map[string]string{
+		"rapid.seed": "1", "rapid.checks": "40", "rapid.steps": "50", "rapid.nofailfile": "true",
+	} {
 		if f := flag.Lookup(name); f.Value.String() == f.DefValue {
 			t.Cleanup(func() { _ = f.Value.Set(f.DefValue) })
 			if err := f.Value.Set(value); err != nil {
@@ -35,7 +37,10 @@ func TestModel(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
 		other := b.another()
 		rapid.Check(t, func(rt *rapid.T) {
-			m := &machine{T: rt, Store: b.Store, other: other, planned: map[string]bool{}, made: map[string]bool{}, before: map[int64]Entry{}}
+			m := &machine{
+				T: rt, Store: b.Store, other: other,
+				planned: map[string]bool{}, made: map[string]bool{}, before: map[int64]Entry{},
+			}
 			m.exec(`DELETE FROM monitored_occurrences`)
 			m.exec(`DELETE FROM monitored_outbox`)
 			rt.Repeat(map[string]func(*rapid.T){
@@ -238,7 +243,8 @@ func (m *model) receipts() (all []string) {
 
 func line(e Entry, due string, ended bool) string {
 	return fmt.Sprintf("%s %s %s of task %d, inbox %d, occurrence %d, %s: %s, %d attempts, by %q, due %s, ended %t, %q",
-		e.EventID, e.Destination, e.Kind, e.TaskID, e.InboxID, e.OccurrenceID, e.Body, e.Status, e.Attempts, e.Worker, due, ended, e.Error)
+		e.EventID, e.Destination, e.Kind, e.TaskID, e.InboxID, e.OccurrenceID, e.Body, e.Status, e.Attempts,
+		e.Worker, due, ended, e.Error)
 }
 
 // counts are those of the named destinations, and of others that have live entries.
@@ -278,8 +284,8 @@ func (m *model) due(want Want) (due []*modelled) {
 		waits := slices.ContainsFunc(m.entries, func(p *modelled) bool {
 			return p.live() && p.OccurrenceID < e.OccurrenceID && sameLine(p.Entry, e.Entry)
 		})
-		if e.live() && !waits && e.Destination == want.Destination && (want.InboxID == 0 || e.InboxID == want.InboxID) &&
-			e.due.compare(m.clock) <= 0 {
+		if e.live() && !waits && e.Destination == want.Destination &&
+			(want.InboxID == 0 || e.InboxID == want.InboxID) && e.due.compare(m.clock) <= 0 {
 			due = append(due, e)
 		}
 	}
@@ -291,7 +297,8 @@ func (m *model) due(want Want) (due []*modelled) {
 func (m *model) fresh(from, delay int, wants []Want) (claimed []*modelled) {
 	left := slices.Clone(wants)
 	for i, e := range m.entries[from:] {
-		waits := slices.ContainsFunc(m.entries[:from+i], func(p *modelled) bool { return p.live() && sameLine(p.Entry, e.Entry) })
+		before := func(p *modelled) bool { return p.live() && sameLine(p.Entry, e.Entry) }
+		waits := slices.ContainsFunc(m.entries[:from+i], before)
 		w := slices.IndexFunc(left, func(w Want) bool { return w.Destination == e.Destination })
 		if waits || w < 0 || left[w].Max <= 0 || e.TaskID == 0 || delay > 0 {
 			continue

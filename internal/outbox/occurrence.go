@@ -46,6 +46,8 @@ func Digest(url string) string {
 
 // EventID is the ID of the event of an occurrence at a destination: always the same one.
 func EventID(o Occurrence, destination string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%d\n%d\n%d\n%s", o.ID, o.Kind, o.TaskID, o.InboxID, o.At.UnixMicro(), destination))
+	text := fmt.Appendf(nil, "%d\n%s\n%d\n%d\n%d\n%s",
+		o.ID, o.Kind, o.TaskID, o.InboxID, o.At.UnixMicro(), destination)
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16])
 }

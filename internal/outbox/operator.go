@@ -85,7 +85,7 @@ func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
 // entries changed. Each one adds a line with the operator to the trail of its task or inbox, as do
 // Skip and Purge.
 func (s *Store) Retry(ctx context.Context, who string, ids ...int64) (int, error) {
-	return s.byOperator(ctx, who, "event_retried", sqlToRetry, ids, Retryable, func(tx *gorm.DB, ids []int64, now time.Time) (int64, error) {
+	retry := func(tx *gorm.DB, ids []int64, now time.Time) (int64, error) {
 		if err := db.Run(tx, sqlEndPauses, ids); err != nil {
 			return 0, err
 		}
@@ -93,21 +93,24 @@ func (s *Store) Retry(ctx context.Context, who string, ids ...int64) (int, error
 			return 0, err
 		}
 		return db.Exec(tx, sqlRetry, now.UnixMicro(), now, ids)
-	})
+	}
+	return s.byOperator(ctx, who, "event_retried", sqlToRetry, ids, Retryable, retry)
 }
 
 // Skip ends entries that wait, and dead ones. It reports how many.
 func (s *Store) Skip(ctx context.Context, who string, ids ...int64) (int, error) {
-	return s.byOperator(ctx, who, "event_skipped", sqlToChange, ids, Skippable, func(tx *gorm.DB, ids []int64, now time.Time) (int64, error) {
+	skip := func(tx *gorm.DB, ids []int64, now time.Time) (int64, error) {
 		return db.Exec(tx, sqlSkip, db.Cut("skipped by "+who, 4000), now, ids)
-	})
+	}
+	return s.byOperator(ctx, who, "event_skipped", sqlToChange, ids, Skippable, skip)
 }
 
 // Purge deletes entries that have ended. It reports how many.
 func (s *Store) Purge(ctx context.Context, who string, ids ...int64) (int, error) {
-	return s.byOperator(ctx, who, "event_purged", sqlToChange, ids, Purgeable, func(tx *gorm.DB, ids []int64, _ time.Time) (int64, error) {
+	purge := func(tx *gorm.DB, ids []int64, _ time.Time) (int64, error) {
 		return db.Exec(tx, sqlPurge, ids)
-	})
+	}
+	return s.byOperator(ctx, who, "event_purged", sqlToChange, ids, Purgeable, purge)
 }
 
 // Expire deletes entries that were done or skipped longer than age ago, at most limit of them. It
@@ -197,7 +200,8 @@ func (s *Store) Stats(ctx context.Context) (counts []Count, _ error) {
 			return err
 		}
 		counts = nil
-		rows, err := db.Query(tx, func(r *countRow) []any { return []any{&r.Destination, &r.Status, &r.N, &r.Failing, &r.oldest} }, sqlStats)
+		into := func(r *countRow) []any { return []any{&r.Destination, &r.Status, &r.N, &r.Failing, &r.oldest} }
+		rows, err := db.Query(tx, into, sqlStats)
 		for _, r := range rows {
 			r.Oldest, r.Age = r.oldest.Time, now.Sub(r.oldest.Time)
 			counts = append(counts, r.Count)

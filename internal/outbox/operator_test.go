@@ -17,7 +17,10 @@ func TestOperator(t *testing.T) {
 		}
 		b.expand(to("crm"))
 		c := b.receive("crm")
-		b.finish(Outcome{Claim: c[0], Status: Done}, Outcome{Claim: c[1], Status: DeadLetter, Error: "no"}, Outcome{Claim: c[2], Status: Waiting, Delay: time.Hour})
+		b.finish(
+			Outcome{Claim: c[0], Status: Done}, Outcome{Claim: c[1], Status: DeadLetter, Error: "no"},
+			Outcome{Claim: c[2], Status: Waiting, Delay: time.Hour},
+		)
 		ids := []int64{c[0].ID, c[1].ID, c[2].ID, c[3].ID}
 		count := func(n int, err error) int { b.must(err); return n }
 		if n := count(b.Skip(t.Context(), "anna", ids...)); n != 2 {
@@ -63,7 +66,8 @@ func TestRetryAtOnce(t *testing.T) {
 			if e.Destination != "hub" {
 				ids = append(ids, e.ID)
 			}
-			_, err := b.fault(t.Context(), Destination{Name: e.Destination}, verdict{fault: errors.New("HTTP 500"), asked: time.Hour, gone: e.Destination == "bus"})
+			v := verdict{fault: errors.New("HTTP 500"), asked: time.Hour, gone: e.Destination == "bus"}
+			_, err := b.fault(t.Context(), Destination{Name: e.Destination}, v)
 			b.must(err)
 		}
 		_, err := b.Retry(t.Context(), "anna", ids...)
@@ -85,7 +89,10 @@ func TestRetryAtOnce(t *testing.T) {
 // TestTrail: what an operator does to an entry stands in the trail of its task, or of its inbox.
 func TestTrail(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
-		b.happen(Occurrence{Kind: Dead, TaskID: 7}, Occurrence{Kind: InboxOK, InboxID: 3}, Occurrence{Kind: Dead, TaskID: 8})
+		b.happen(
+			Occurrence{Kind: Dead, TaskID: 7}, Occurrence{Kind: InboxOK, InboxID: 3},
+			Occurrence{Kind: Dead, TaskID: 8},
+		)
 		plan := to("crm")
 		b.expand(func(ctx context.Context, os []Occurrence) ([]Planned, error) {
 			planned, err := plan(ctx, os)
@@ -110,10 +117,13 @@ func TestTrail(t *testing.T) {
 			_, err := do()
 			b.must(err)
 		}
-		task, in := fmt.Sprintf(" by an operator: event %d (dead) for crm", ids[0]), fmt.Sprintf(" by an operator: event %d (inbox_ok) for crm", ids[1])
+		task := fmt.Sprintf(" by an operator: event %d (dead) for crm", ids[0])
+		in := fmt.Sprintf(" by an operator: event %d (inbox_ok) for crm", ids[1])
 		want := []string{
-			"7 0 anna event_retried" + task, "0 3 anna event_retried" + in, "7 0 anna event_skipped" + task, "0 3 anna event_skipped" + in,
-			"7 0 berta event_purged" + task, fmt.Sprintf("8 0 berta event_retried by an operator: event %d (dead) for crm: delete", all[2].ID),
+			"7 0 anna event_retried" + task, "0 3 anna event_retried" + in,
+			"7 0 anna event_skipped" + task, "0 3 anna event_skipped" + in,
+			"7 0 berta event_purged" + task,
+			fmt.Sprintf("8 0 berta event_retried by an operator: event %d (dead) for crm: delete", all[2].ID),
 		}
 		if got := b.trail(); !slices.Equal(got, want) {
 			t.Errorf("the trail is\n%q\nwant\n%q", got, want)

@@ -108,7 +108,10 @@ func TestLooks(t *testing.T) {
 func TestLane(t *testing.T) {
 	d := newDesk(t)
 	d.Plan = to("crm")
-	d.happen(Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Forwarded, TaskID: 1}, Occurrence{Kind: Dead, TaskID: 1})
+	d.happen(
+		Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Forwarded, TaskID: 1},
+		Occurrence{Kind: Dead, TaskID: 1},
+	)
 	d.must(d.Dispatcher.expand(t.Context(), nil))
 	o := d.outlet()
 	d.must(o.publish(t.Context(), t.Context()))
@@ -192,11 +195,16 @@ func TestGiveBackFails(t *testing.T) {
 	d.must(d.Dispatcher.expand(t.Context(), nil))
 	o := d.outlet()
 	o.hand(Expanded{Claims: d.receive("crm")}, time.Now())
-	d.must(d.db.Tx(t.Context(), func(tx *gorm.DB) error { return tx.Exec("ALTER TABLE monitored_outbox RENAME TO away").Error }))
+	rename := func(from, to string) {
+		d.must(d.db.Tx(t.Context(), func(tx *gorm.DB) error {
+			return tx.Exec("ALTER TABLE " + from + " RENAME TO " + to).Error
+		}))
+	}
+	rename("monitored_outbox", "away")
 	if err := o.giveBack(t.Context(), o.close()); err == nil {
 		t.Fatal("giving back succeeds without the table")
 	}
-	d.must(d.db.Tx(t.Context(), func(tx *gorm.DB) error { return tx.Exec("ALTER TABLE away RENAME TO monitored_outbox").Error }))
+	rename("away", "monitored_outbox")
 	o.hand(Expanded{}, time.Now())
 	d.must(o.publish(t.Context(), t.Context()))
 	d.want(d.crm, "dead task:1")

@@ -22,7 +22,8 @@ func TestPlanOfDue(t *testing.T) {
 		plan, err := db.Query(tx, func(s *step) []any { return []any{&s.id, &s.parent, &s.unused, &s.detail} },
 			"EXPLAIN QUERY PLAN "+sqlDue, Server, 1, 0, 0, 1, 50)
 		for _, s := range plan {
-			if strings.Contains(s.detail, " p ") && !strings.Contains(s.detail, "(task_id=? AND inbox_id=? AND destination=?") {
+			predecessors := strings.Contains(s.detail, " p ")
+			if predecessors && !strings.Contains(s.detail, "(task_id=? AND inbox_id=? AND destination=?") {
 				t.Errorf("the plan has %q", s.detail)
 			}
 		}

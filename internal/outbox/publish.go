@@ -28,7 +28,9 @@ func (d *Dispatcher) batch(ctx context.Context, t *Target, claims []Claim, befor
 		return v, err
 	}
 	for _, o := range v.outcomes {
-		switch said := d.Log.With("destination", t.Name, "event", o.Claim.ID, "kind", o.Claim.Kind, "task", o.Claim.TaskID, "error", o.Error); {
+		said := d.Log.With("destination", t.Name, "event", o.Claim.ID, "kind", o.Claim.Kind,
+			"task", o.Claim.TaskID, "error", o.Error)
+		switch {
 		case o.Status == DeadLetter:
 			said.Warn("an event was given up")
 		case o.Status == Waiting && o.Claim.Attempts == manyTries && !o.Uncounted:
@@ -58,10 +60,11 @@ func key(e Entry) string {
 type verdict struct {
 	outcomes []Outcome
 	taken    int
-	fault    error         // of the destination; nil when it works
-	event    bool          // the event is the likely reason: the destination took others, or failed over this one before
-	asked    time.Duration // for how long it asks to be left alone
-	gone     bool          // it wants no more events
+	fault    error // of the destination; nil when it works
+	// The event is the likely reason: the destination took others, or failed over this one before.
+	event bool
+	asked time.Duration // for how long it asks to be left alone
+	gone  bool          // it wants no more events
 }
 
 // record records the pause that the destination asks for, or that it wants no more events.
@@ -123,9 +126,11 @@ func (d *Dispatcher) fault(ctx context.Context, t *Target, v verdict) error {
 	switch {
 	case !news:
 	case v.gone:
-		d.Log.Error("the destination wants no more events, so none are sent; to resume: postrider event enable "+t.Name, "destination", t.Name, "error", v.fault)
+		d.Log.Error("the destination wants no more events, so none are sent; to resume: postrider event enable "+t.Name,
+			"destination", t.Name, "error", v.fault)
 	default:
-		d.Log.Warn("the destination failed; its events wait and are tried again", "destination", t.Name, "error", v.fault)
+		d.Log.Warn("the destination failed; its events wait and are tried again",
+			"destination", t.Name, "error", v.fault)
 	}
 	return err
 }

@@ -27,10 +27,12 @@ func TestJudge(t *testing.T) {
 		old := Claim{Entry: Entry{Attempts: 1}, Age: limit + time.Hour}
 		v := judge([]Claim{old, old}, tt.errs, limit, false)
 		if v.outcomes[0].Status != tt.first || v.outcomes[1].Status != Waiting {
-			t.Errorf("%s: the old events are %s and %s, want %s and waiting", name, v.outcomes[0].Status, v.outcomes[1].Status, tt.first)
+			t.Errorf("%s: the old events are %s and %s, want %s and waiting",
+				name, v.outcomes[0].Status, v.outcomes[1].Status, tt.first)
 		}
 		if v.gone != tt.gone || v.gone != errors.Is(v.fault, ErrGone) || v.asked != tt.asked {
-			t.Errorf("%s: gone is %t (%v), and the pause is %s; want %t and %s", name, v.gone, v.fault, v.asked, tt.gone, tt.asked)
+			t.Errorf("%s: gone is %t (%v), and the pause is %s; want %t and %s",
+				name, v.gone, v.fault, v.asked, tt.gone, tt.asked)
 		}
 	}
 }

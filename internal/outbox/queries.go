@@ -11,8 +11,8 @@ const (
 	entryKeys  = `id, event_id, occurrence_id, destination, kind, task_id, inbox_id, action`
 	entryState = `, status, attempt_count, worker, visible_at, error_message, created_at, finished_at`
 
-	newColumns = "event_id, occurrence_id, destination, kind, task_id, inbox_id, action, body, status, attempt_count, visible_at, " +
-		"receipt, worker, error_message, created_at, finished_at"
+	newColumns = "event_id, occurrence_id, destination, kind, task_id, inbox_id, action, body, " +
+		"status, attempt_count, visible_at, receipt, worker, error_message, created_at, finished_at"
 )
 
 // Occurrences, by PRIMARY KEY (id).
@@ -27,7 +27,8 @@ SELECT DISTINCT task_id, destination FROM monitored_outbox /*! FORCE INDEX (moni
 WHERE task_id IN ? AND action = '' AND visible_at > 0`
 
 	sqlMade = `
-SELECT id, event_id FROM monitored_outbox /*! FORCE INDEX (monitored_outbox_order) */ WHERE task_id IN ? AND receipt = ?`
+SELECT id, event_id FROM monitored_outbox /*! FORCE INDEX (monitored_outbox_order) */
+WHERE task_id IN ? AND receipt = ?`
 )
 
 // Processing entries. monitored_outbox_claim (destination, visible_at, id) has what is due; ended
@@ -63,7 +64,8 @@ WHERE id IN ? AND visible_at <= ?`
 	underReceipt = ` id IN ? AND receipt = ? AND status = 'in_progress'`
 
 	sqlFinish = `
-UPDATE monitored_outbox SET status = ?, visible_at = ?, error_message = ?, attempt_count = attempt_count - ?, finished_at = ?
+UPDATE monitored_outbox SET status = ?, visible_at = ?, error_message = ?, attempt_count = attempt_count - ?,
+  finished_at = ?
 WHERE` + underReceipt
 
 	sqlExtend = `UPDATE monitored_outbox SET visible_at = ? WHERE` + underReceipt
@@ -75,7 +77,8 @@ WHERE` + underReceipt
 const (
 	sqlEntry = `SELECT ` + entryColumns + ` FROM monitored_outbox WHERE id = ?`
 
-	sqlToChange = `SELECT id, task_id, inbox_id, kind, destination, action FROM monitored_outbox WHERE id IN ? AND status IN ?`
+	sqlToChange = `SELECT id, task_id, inbox_id, kind, destination, action FROM monitored_outbox
+WHERE id IN ? AND status IN ?`
 
 	// An event that could not be made has nothing to send.
 	sqlToRetry = sqlToChange + ` AND (action <> '' OR LENGTH(body) > 0)`
@@ -97,11 +100,13 @@ WHERE destination = ? AND visible_at > 0 AND inbox_id NOT IN (SELECT id FROM mon
 	sqlPurge = `DELETE FROM monitored_outbox WHERE id IN ? AND status IN ('done', 'dead', 'skipped')`
 
 	// By monitored_outbox_ended (finished_at). Dead entries are kept, so the query leaves them out.
-	sqlOld = `SELECT id FROM monitored_outbox WHERE finished_at < ? AND status IN ('done', 'skipped') ORDER BY finished_at LIMIT ?`
+	sqlOld = `SELECT id FROM monitored_outbox
+WHERE finished_at < ? AND status IN ('done', 'skipped') ORDER BY finished_at LIMIT ?`
 
 	// Reads the whole table, which has what retention leaves.
 	sqlStats = `
-SELECT destination, status, COUNT(*), COUNT(NULLIF(error_message, '')), MIN(created_at) FROM monitored_outbox GROUP BY destination, status ORDER BY 1, 2`
+SELECT destination, status, COUNT(*), COUNT(NULLIF(error_message, '')), MIN(created_at)
+FROM monitored_outbox GROUP BY destination, status ORDER BY 1, 2`
 )
 
 // Destinations, by PRIMARY KEY (name).
@@ -116,7 +121,8 @@ const (
 UPDATE monitored_destinations SET retry_at = 0 WHERE name IN (SELECT destination FROM monitored_outbox WHERE id IN ?)`
 
 	sqlEndPausesOfInboxes = `
-UPDATE monitored_emails SET actions_at = 0 WHERE id IN (SELECT inbox_id FROM monitored_outbox WHERE id IN ? AND destination = ?)`
+UPDATE monitored_emails SET actions_at = 0
+WHERE id IN (SELECT inbox_id FROM monitored_outbox WHERE id IN ? AND destination = ?)`
 
 	sqlForgetDestination = `DELETE FROM monitored_destinations WHERE name = ?`
 )

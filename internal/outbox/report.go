@@ -9,14 +9,16 @@ import (
 
 // Standing is where a destination stands. Its JSON is what `status --json` prints.
 type Standing struct {
-	Name            string         `json:"name"`
-	Counts          map[Status]int `json:"counts"`             // events by status
-	OldestWaitingAt *time.Time     `json:"oldest_waiting_at"`  // when it was made; null when none waits, and for imap, where waiting may be on purpose
-	Failing         int            `json:"failing,omitempty"`  // events that wait, and whose last try failed
-	LastError       string         `json:"last_error"`         // empty when the last try did not fail
-	RetryAt         *time.Time     `json:"retry_at,omitempty"` // nothing is sent before
-	Gone            bool           `json:"gone,omitempty"`     // it wants no more events (HTTP 410)
-	Removed         bool           `json:"removed,omitempty"`  // it is no longer in the configuration
+	Name   string         `json:"name"`
+	Counts map[Status]int `json:"counts"` // events by status
+	// OldestWaitingAt is when it was made; null when none waits, and for imap, where waiting may be
+	// on purpose.
+	OldestWaitingAt *time.Time `json:"oldest_waiting_at"`
+	Failing         int        `json:"failing,omitempty"`  // events that wait, and whose last try failed
+	LastError       string     `json:"last_error"`         // empty when the last try did not fail
+	RetryAt         *time.Time `json:"retry_at,omitempty"` // nothing is sent before
+	Gone            bool       `json:"gone,omitempty"`     // it wants no more events (HTTP 410)
+	Removed         bool       `json:"removed,omitempty"`  // it is no longer in the configuration
 
 	OldestWaiting time.Duration `json:"-"` // its age by the database's clock
 }
@@ -43,7 +45,8 @@ func (st Standing) Stopped() string {
 // RemovedHelp says what to do about a destination that has events and is not in the configuration;
 // its name comes first.
 func RemovedHelp(name string) string {
-	return "is no longer in the section events of the configuration, so nothing is sent to it; to drop its events: postrider event skip --destination " + name
+	return "is no longer in the section events of the configuration, so nothing is sent to it; " +
+		"to drop its events: postrider event skip --destination " + name
 }
 
 // Live is how much has not ended.
@@ -74,7 +77,9 @@ func (s *Store) Standings(ctx context.Context, now time.Time, configured ...Dest
 	live := func(c Count) bool { return c.Status == Waiting || c.Status == InProgress }
 	for _, c := range counts {
 		if by[c.Destination] == nil && (live(c) || c.Status == DeadLetter) {
-			by[c.Destination] = &Standing{Name: c.Destination, Counts: map[Status]int{}, Removed: c.Destination != Server}
+			by[c.Destination] = &Standing{
+				Name: c.Destination, Counts: map[Status]int{}, Removed: c.Destination != Server,
+			}
 		}
 	}
 	for _, c := range counts {
@@ -83,7 +88,8 @@ func (s *Store) Standings(ctx context.Context, now time.Time, configured ...Dest
 			if c.Status == Waiting {
 				st.Failing = c.Failing
 			}
-			if oldest := c.Oldest.UTC(); live(c) && c.Destination != Server && (st.OldestWaitingAt == nil || oldest.Before(*st.OldestWaitingAt)) {
+			oldest, first := c.Oldest.UTC(), st.OldestWaitingAt
+			if live(c) && c.Destination != Server && (first == nil || oldest.Before(*first)) {
 				st.OldestWaitingAt, st.OldestWaiting = &oldest, c.Age
 			}
 		}

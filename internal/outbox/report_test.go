@@ -24,7 +24,8 @@ func TestStandings(t *testing.T) {
 	b.must(err)
 	for i, name := range []string{"bus", "crm", "idle"} {
 		st, wants := all[i], name != "idle"
-		if st.Name != name || wants != (st.OldestWaitingAt != nil) || wants && (st.OldestWaiting < 2*time.Hour || st.OldestWaiting > 3*time.Hour) ||
+		if st.Name != name || wants != (st.OldestWaitingAt != nil) ||
+			wants && (st.OldestWaiting < 2*time.Hour || st.OldestWaiting > 3*time.Hour) ||
 			!wants && st.OldestWaiting != 0 || st.Removed != (name == "crm") {
 			t.Errorf("%s stands at %+v, want what waits for two hours", name, st)
 		}
@@ -41,10 +42,14 @@ func TestStandingOfActions(t *testing.T) {
 		b.happen(Occurrence{Kind: Dead, TaskID: 1}, Occurrence{Kind: Dead, TaskID: 2})
 		b.expand(to(Server))
 		claims := b.receive(Server)
-		b.finish(Outcome{Claim: claims[0], Status: Waiting, Error: "refused", Delay: time.Hour}, Outcome{Claim: claims[1], Status: Waiting, Delay: time.Hour})
+		b.finish(
+			Outcome{Claim: claims[0], Status: Waiting, Error: "refused", Delay: time.Hour},
+			Outcome{Claim: claims[1], Status: Waiting, Delay: time.Hour},
+		)
 		all, err := b.Standings(t.Context(), time.Now())
 		b.must(err)
-		if len(all) != 1 || all[0].Name != Server || all[0].Live() != 2 || all[0].Failing != 1 || all[0].Removed || all[0].OldestWaitingAt != nil {
+		if len(all) != 1 || all[0].Name != Server || all[0].Live() != 2 || all[0].Failing != 1 ||
+			all[0].Removed || all[0].OldestWaitingAt != nil {
 			t.Errorf("they stand at %+v, want two that wait, and one of them has failed", all)
 		}
 	})
@@ -61,7 +66,8 @@ func TestStandingOfDead(t *testing.T) {
 	}
 	all, err := b.Standings(t.Context(), time.Now())
 	b.must(err)
-	if len(all) != 2 || all[0].Dead() != 1 || !strings.HasSuffix(all[0].Stopped(), "postrider event skip --destination crm") || all[1].Dead() != 1 {
+	if len(all) != 2 || all[0].Dead() != 1 || all[1].Dead() != 1 ||
+		!strings.HasSuffix(all[0].Stopped(), "postrider event skip --destination crm") {
 		t.Errorf("they stand at %+v, want one dead event, with how to drop it, and one dead action", all)
 	}
 }

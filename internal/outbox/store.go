@@ -31,8 +31,8 @@ type entryRow struct {
 
 func (r *entryRow) into() []any {
 	return []any{
-		&r.ID, &r.EventID, &r.OccurrenceID, &r.Destination, &r.Kind, &r.TaskID, &r.InboxID, &r.Action, &r.Body, &r.Status,
-		&r.Attempts, &r.Worker, &r.visibleAt, &r.Error, &r.CreatedAt, &r.FinishedAt,
+		&r.ID, &r.EventID, &r.OccurrenceID, &r.Destination, &r.Kind, &r.TaskID, &r.InboxID, &r.Action, &r.Body,
+		&r.Status, &r.Attempts, &r.Worker, &r.visibleAt, &r.Error, &r.CreatedAt, &r.FinishedAt,
 	}
 }
 
@@ -53,8 +53,8 @@ func (s *Store) Receive(ctx context.Context, want Want) ([]Claim, error) {
 		if done, err := stand(tx, claims, InProgress); err != nil || len(done) > 0 {
 			return err // an earlier try was committed, and the answer was lost
 		}
-		due, err := db.Query(tx, (*entryRow).into, s.db.LockSkipLocked(sqlDue), want.Destination, now.UnixMicro(), want.InboxID, want.InboxID,
-			now.UnixMicro(), want.Max)
+		due, err := db.Query(tx, (*entryRow).into, s.db.LockSkipLocked(sqlDue), want.Destination, now.UnixMicro(),
+			want.InboxID, want.InboxID, now.UnixMicro(), want.Max)
 		claims = nil
 		if err != nil || len(due) == 0 {
 			return err

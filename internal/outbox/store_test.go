@@ -18,8 +18,11 @@ import (
 // badly. Those of other tasks, inboxes and destinations do not wait.
 func TestOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, b bench) {
-		b.happen(Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Forwarded, TaskID: 1}, Occurrence{Kind: Registered, TaskID: 2},
-			Occurrence{Kind: InboxUnreachable, InboxID: 7}, Occurrence{Kind: InboxOK, InboxID: 8})
+		b.happen(
+			Occurrence{Kind: Registered, TaskID: 1}, Occurrence{Kind: Forwarded, TaskID: 1},
+			Occurrence{Kind: Registered, TaskID: 2},
+			Occurrence{Kind: InboxUnreachable, InboxID: 7}, Occurrence{Kind: InboxOK, InboxID: 8},
+		)
 		b.expand(to("crm", "bus"))
 		first := b.receive("crm")
 		if got := kinds(first); got != "registered 1, registered 2, inbox_unreachable 0, inbox_ok 0" {
@@ -51,7 +54,10 @@ func TestActionsDoNotWait(t *testing.T) {
 		act := func(action string, delay time.Duration) {
 			b.happen(Occurrence{Kind: Dead, TaskID: 1})
 			b.expand(func(_ context.Context, os []Occurrence) ([]Planned, error) {
-				return []Planned{{Occurrence: os[0], Destination: Server, EventID: EventID(os[0], action), InboxID: 7, Action: action, Delay: delay}}, nil
+				return []Planned{{
+					Occurrence: os[0], Destination: Server, EventID: EventID(os[0], action),
+					InboxID: 7, Action: action, Delay: delay,
+				}}, nil
 			})
 		}
 		act("delete", 30*24*time.Hour)
@@ -75,7 +81,8 @@ func TestActionsDoNotWait(t *testing.T) {
 		if more := b.receive(Server); len(more) != 0 {
 			t.Errorf("%+v is claimed beside a later action on its message", more)
 		}
-		sql(`UPDATE monitored_outbox SET visible_at = 1, status = 'in_progress' WHERE visible_at IS NOT NULL`) // their workers were killed
+		// Their workers were killed.
+		sql(`UPDATE monitored_outbox SET visible_at = 1, status = 'in_progress' WHERE visible_at IS NOT NULL`)
 		if again := b.receive(Server); len(again) != 2 {
 			t.Errorf("claimed is %+v, want both", again)
 		}
@@ -101,10 +108,12 @@ func TestReceipts(t *testing.T) {
 		one := b.receive("crm")[0]
 		b.later()
 		two := b.receive("crm")[0]
-		if two.Attempts != 2 || two.Receipt == one.Receipt || two.EventID != one.EventID || string(two.Body) != `{"x":1}` {
+		if two.Attempts != 2 || two.Receipt == one.Receipt || two.EventID != one.EventID ||
+			string(two.Body) != `{"x":1}` {
 			t.Errorf("claimed again it is %+v, want two attempts, another receipt, and the same event as %+v", two, one)
 		}
-		if lost, err := b.Extend(t.Context(), time.Hour, one, two); err != nil || len(lost) != 1 || lost[0].Receipt != one.Receipt {
+		lost, err := b.Extend(t.Context(), time.Hour, one, two)
+		if err != nil || len(lost) != 1 || lost[0].Receipt != one.Receipt {
 			t.Errorf("renewed are all but %v, %v; want all but the first", lost, err)
 		}
 		if lost := b.finish(Outcome{Claim: one, Status: Done}); len(lost) != 1 {
@@ -190,7 +199,8 @@ func TestNotMade(t *testing.T) {
 			return planned, err
 		})
 		e := b.all()[0]
-		if e.Status != DeadLetter || e.Error != "no such year" || e.VisibleAt != nil || e.FinishedAt == nil || len(e.Body) > 0 {
+		if e.Status != DeadLetter || e.Error != "no such year" || e.VisibleAt != nil || e.FinishedAt == nil ||
+			len(e.Body) > 0 {
 			t.Errorf("it is %+v, want it dead, with its error", e)
 		}
 		if n, err := b.Retry(t.Context(), "anna", e.ID); err != nil || n != 0 {
@@ -214,16 +224,23 @@ func TestPause(t *testing.T) {
 			var rows [][]any
 			added = now
 			for _, id := range []int64{7, 8} {
-				rows = append(rows, []any{id, fmt.Sprint(id), "", "", 1, "", 0, "", 0, "", "", "", "", "", 0, 0, now, now})
+				rows = append(rows, []any{
+					id, fmt.Sprint(id), "", "", 1, "", 0, "", 0, "", "", "", "", "", 0, 0, now, now,
+				})
 			}
-			return db.Insert(tx, "monitored_emails", "id, email_address, email_password, description, is_active, host, port, security, allow_plaintext, "+
-				"username, auth, start, last_error, scan_holder, scan_token, scan_until, created_at, updated_at", rows)
+			const columns = "id, email_address, email_password, description, is_active, host, port, security, " +
+				"allow_plaintext, username, auth, start, last_error, scan_holder, scan_token, scan_until, " +
+				"created_at, updated_at"
+			return db.Insert(tx, "monitored_emails", columns, rows)
 		}))
 		occurs := func() {
 			b.happen(Occurrence{Kind: Dead, TaskID: 1})
 			_, err := b.Expand(t.Context(), 10, func(_ context.Context, os []Occurrence) (all []Planned, _ error) {
 				for _, id := range []int64{7, 8} {
-					all = append(all, Planned{Occurrence: os[0], Destination: Server, EventID: EventID(os[0], fmt.Sprint(id)), InboxID: id, Action: "seen"})
+					all = append(all, Planned{
+						Occurrence: os[0], Destination: Server, EventID: EventID(os[0], fmt.Sprint(id)),
+						InboxID: id, Action: "seen",
+					})
 				}
 				return all, nil
 			})
@@ -260,16 +277,22 @@ func TestServerActions(t *testing.T) {
 		b.happen(Occurrence{Kind: Forwarded, TaskID: 5})
 		_, err := b.Expand(t.Context(), 10, func(_ context.Context, os []Occurrence) (all []Planned, _ error) {
 			for _, action := range []string{"seen", "delete"} {
-				all = append(all, Planned{Occurrence: os[0], Destination: Server, EventID: action, InboxID: 7, Action: action})
+				all = append(all, Planned{
+					Occurrence: os[0], Destination: Server, EventID: action, InboxID: 7, Action: action,
+				})
 			}
-			return append(all, Planned{Occurrence: os[0], Destination: Server, EventID: "later", InboxID: 8, Action: "delete it", Delay: time.Hour}), nil
+			return append(all, Planned{
+				Occurrence: os[0], Destination: Server, EventID: "later",
+				InboxID: 8, Action: "delete it", Delay: time.Hour,
+			}), nil
 		})
 		b.must(err)
 		due, err := b.InboxesDue(t.Context(), Server)
 		if err != nil || !slices.Equal(due, []int64{7}) {
 			t.Errorf("the inboxes %d are due, %v; want 7", due, err)
 		}
-		claims, err := b.Receive(t.Context(), Want{Destination: Server, InboxID: 7, Max: 9, Lease: time.Minute, Worker: "w"})
+		want := Want{Destination: Server, InboxID: 7, Max: 9, Lease: time.Minute, Worker: "w"}
+		claims, err := b.Receive(t.Context(), want)
 		b.must(err)
 		if len(claims) != 2 {
 			t.Fatalf("%d claims, want 2", len(claims))
@@ -319,7 +342,8 @@ func TestClaimReads(t *testing.T) {
 			_, err = db.Query(tx, (*madeRow).into, sqlMade, ids, "a receipt")
 			b.must(err)
 			before = b.reads(tx)
-			due, err := db.Query(tx, (*entryRow).into, b.db.LockSkipLocked(sqlDue), "crm", int64(math.MaxInt64), 0, 0, 0, taken)
+			due, err := db.Query(tx, (*entryRow).into, b.db.LockSkipLocked(sqlDue),
+				"crm", int64(math.MaxInt64), 0, 0, 0, taken)
 			if after = b.reads(tx); err == nil && len(due) != taken {
 				t.Errorf("%d entries are due, want %d", len(due), taken)
 			}

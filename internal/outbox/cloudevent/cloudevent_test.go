@@ -21,8 +21,8 @@ import (
 const schemas = "../../../docs/events"
 
 var kinds = []outbox.Kind{
-	outbox.Registered, outbox.Forwarded, outbox.SkippedNoMatch, outbox.Skipped, outbox.Dead, outbox.Uncertain, outbox.Bounced,
-	outbox.InboxUnreachable, outbox.InboxOK, outbox.NeedsLogin,
+	outbox.Registered, outbox.Forwarded, outbox.SkippedNoMatch, outbox.Skipped, outbox.Dead, outbox.Uncertain,
+	outbox.Bounced, outbox.InboxUnreachable, outbox.InboxOK, outbox.NeedsLogin,
 }
 
 var at = time.Date(2026, 11, 23, 9, 30, 0, 0, time.FixedZone("", 3600))
@@ -30,7 +30,9 @@ var at = time.Date(2026, 11, 23, 9, 30, 0, 0, time.FixedZone("", 3600))
 // data is what events of a kind tell, with every key that can be there.
 func data(kind outbox.Kind) any {
 	if strings.HasPrefix(cloudevent.Type(kind), "postrider.inbox.") {
-		return cloudevent.Inbox{Inbox: "desk@firm.example", Labels: map[string]string{"team": "a"}, Since: &at, Error: "no route to host"}
+		return cloudevent.Inbox{
+			Inbox: "desk@firm.example", Labels: map[string]string{"team": "a"}, Since: &at, Error: "no route to host",
+		}
 	}
 	visible, status := at.Add(time.Hour), tasks.Status(kind)
 	switch kind {
@@ -39,12 +41,17 @@ func data(kind outbox.Kind) any {
 	case outbox.Bounced:
 		status = tasks.Forwarded
 	}
+	arrival := &tasks.Arrival{
+		Status: tasks.Bounced, Code: 550, Enhanced: "5.1.1", Reply: "no such user", Remote: "mx.other.example", At: at,
+	}
 	task := tasks.Task{
-		ID: 7, Inbox: "desk@firm.example", Folder: "INBOX", Status: status, Skip: "duplicate", Keep: tasks.KeepUndecided, Attempts: 2,
+		ID: 7, Inbox: "desk@firm.example", Folder: "INBOX", Status: status, Skip: "duplicate",
+		Keep: tasks.KeepUndecided, Attempts: 2,
 		CreatedAt: at, QueuedAt: at, UpdatedAt: at, VisibleAt: &visible,
-		Deliveries: []tasks.Delivery{{Recipient: "a@b.example", Status: "delivered", Code: 250, DeliveredAt: &at, DuplicateOf: 3, Arrival: &tasks.Arrival{
-			Status: tasks.Bounced, Code: 550, Enhanced: "5.1.1", Reply: "no such user", Remote: "mx.other.example", At: at,
-		}}},
+		Deliveries: []tasks.Delivery{{
+			Recipient: "a@b.example", Status: "delivered", Code: 250, DeliveredAt: &at, DuplicateOf: 3,
+			Arrival: arrival,
+		}},
 	}
 	told := cloudevent.NewTask(task, []tasks.Event{{At: at, Worker: "w", Event: "claimed", Detail: "d"}})
 	told.Labels, told.EventsCut = map[string]string{"team": "a"}, true
@@ -107,11 +114,13 @@ func TestNewestLines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var trail []tasks.Event
 			for n := range c.lines {
-				trail = append(trail, tasks.Event{Event: "error", Detail: fmt.Sprintf("%3d", n) + strings.Repeat("x", max(0, c.octets-3))})
+				detail := fmt.Sprintf("%3d", n) + strings.Repeat("x", max(0, c.octets-3))
+				trail = append(trail, tasks.Event{Event: "error", Detail: detail})
 			}
 			got := cloudevent.NewTask(tasks.Task{}, trail)
 			if len(got.Events) != c.want || got.EventsCut != (c.want < c.lines) {
-				t.Errorf("it has %d lines, cut %t; want the newest %d of %d", len(got.Events), got.EventsCut, c.want, c.lines)
+				t.Errorf("it has %d lines, cut %t; want the newest %d of %d",
+					len(got.Events), got.EventsCut, c.want, c.lines)
 			}
 			if c.want > 0 && got.Events[c.want-1].Detail != trail[c.lines-1].Detail {
 				t.Errorf("it ends with %q, want the newest line", got.Events[c.want-1].Detail)
@@ -123,7 +132,10 @@ func TestNewestLines(t *testing.T) {
 // withoutEach takes each key of the event and of its data away.
 func withoutEach(t *testing.T, schema *jsonschema.Schema, event map[string]any) {
 	t.Helper()
-	optional := map[string]bool{"labels": true, "skip_reason": true, "keep_reason": true, "events_cut": true, "header": true, "header_cut": true}
+	optional := map[string]bool{
+		"labels": true, "skip_reason": true, "keep_reason": true, "events_cut": true,
+		"header": true, "header_cut": true,
+	}
 	for _, object := range []map[string]any{event, event["data"].(map[string]any)} {
 		for key, value := range object {
 			delete(object, key)

@@ -82,7 +82,8 @@ func Steps(kind outbox.Kind, a route.After) (steps []Step) {
 		steps = append(steps, Step{Action: string(action)})
 	}
 	_, moved := action.Folder()
-	if d := a.Deletes(); d > 0 && kind == outbox.Forwarded && action != route.Delete && !moved { // of several routes each may be one
+	// Of several routes each may be one.
+	if d := a.Deletes(); d > 0 && kind == outbox.Forwarded && action != route.Delete && !moved {
 		steps = append(steps, Step{Action: string(route.Delete), Delay: d})
 	}
 	return steps
@@ -154,8 +155,8 @@ func (p *Planner) steps(o outbox.Occurrence, inboxID int64, route string) (plann
 	}
 	for _, s := range p.After(o.Kind, route) {
 		planned = append(planned, outbox.Planned{
-			Occurrence: o, Destination: outbox.Server, EventID: outbox.EventID(o, outbox.Server+" "+s.Action), InboxID: inboxID,
-			Action: s.Action, Delay: s.Delay,
+			Occurrence: o, Destination: outbox.Server, EventID: outbox.EventID(o, outbox.Server+" "+s.Action),
+			InboxID: inboxID, Action: s.Action, Delay: s.Delay,
 		})
 	}
 	return planned

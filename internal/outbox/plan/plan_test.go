@@ -65,11 +65,14 @@ func TestPlan(t *testing.T) {
 			{ID: 9, Address: "desk@third.example", LastError: "refused"},
 		},
 	}
+	kinds := []outbox.Kind{outbox.Forwarded, outbox.Dead, outbox.InboxUnreachable}
+	firm := inbox.Selection{Inboxes: []string{"*@FIRM.example"}}
+	acme := inbox.Selection{Labels: []string{"tenant=acme"}}
 	p := &Planner{Source: "postrider://firm.example", Tasks: known, Inboxes: known, Rules: []Rule{
-		{Destination: "all", On: []outbox.Kind{outbox.Forwarded, outbox.Dead, outbox.InboxUnreachable}},
-		{Destination: "court", On: []outbox.Kind{outbox.Forwarded, outbox.Dead, outbox.InboxUnreachable}, Routes: []string{"court"}},
-		{Destination: "firm", On: []outbox.Kind{outbox.Forwarded, outbox.Dead}, Inboxes: inbox.Selection{Inboxes: []string{"*@FIRM.example"}}},
-		{Destination: "acme", On: []outbox.Kind{outbox.Dead}, Inboxes: inbox.Selection{Labels: []string{"tenant=acme"}}},
+		{Destination: "all", On: kinds},
+		{Destination: "court", On: kinds, Routes: []string{"court"}},
+		{Destination: "firm", On: []outbox.Kind{outbox.Forwarded, outbox.Dead}, Inboxes: firm},
+		{Destination: "acme", On: []outbox.Kind{outbox.Dead}, Inboxes: acme},
 	}}
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	happened := []outbox.Occurrence{
@@ -93,20 +96,27 @@ func TestPlan(t *testing.T) {
 		got = append(got, fmt.Sprint(e.Destination, " ", event.Type, " ", event.Subject, " ", e.InboxID))
 	}
 	want := []string{
-		"all postrider.task.forwarded.v1 1 7", "court postrider.task.forwarded.v1 1 7", "firm postrider.task.forwarded.v1 1 7",
-		"all postrider.task.dead.v1 2 8", "all postrider.inbox.unreachable.v1 desk@third.example 9",
+		"all postrider.task.forwarded.v1 1 7",
+		"court postrider.task.forwarded.v1 1 7",
+		"firm postrider.task.forwarded.v1 1 7",
+		"all postrider.task.dead.v1 2 8",
+		"all postrider.inbox.unreachable.v1 desk@third.example 9",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("planned are\n%q\nwant\n%q", got, want)
 	}
 	again, err := p.Plan(t.Context(), happened)
-	if err != nil || len(again) != len(planned) || again[0].EventID != planned[0].EventID || planned[0].EventID == planned[1].EventID {
+	if err != nil || len(again) != len(planned) ||
+		again[0].EventID != planned[0].EventID || planned[0].EventID == planned[1].EventID {
 		t.Errorf("planned again are %+v, %v; want the same IDs, a different one for each destination", again, err)
 	}
-	if kinds := Kinds(p.Rules); !slices.Equal(kinds, []outbox.Kind{outbox.Forwarded, outbox.Dead, outbox.InboxUnreachable}) {
-		t.Errorf("wanted are %q", kinds)
+	if got := Kinds(p.Rules); !slices.Equal(got, kinds) {
+		t.Errorf("wanted are %q", got)
 	}
 }
+
+// twoDead are the ends of the tasks 1 and 2.
+var twoDead = []outbox.Occurrence{{ID: 1, Kind: outbox.Dead, TaskID: 1}, {ID: 2, Kind: outbox.Dead, TaskID: 2}}
 
 // TestPlanHeaders: an event has the header where it is to be included, and is known.
 func TestPlanHeaders(t *testing.T) {
@@ -114,11 +124,12 @@ func TestPlanHeaders(t *testing.T) {
 		tasks:   map[int64]tasks.Task{1: {ID: 1, InboxID: 7}, 2: {ID: 2, InboxID: 7}},
 		inboxes: []inbox.Inbox{{ID: 7, Address: "desk@firm.example"}, {ID: 8, Address: "sales@other.example"}},
 	}
+	desks := inbox.Selection{Inboxes: []string{"desk@*"}}
 	p := &Planner{Source: "postrider://firm.example", Tasks: known, Inboxes: known, Rules: []Rule{
-		{Destination: "with", On: []outbox.Kind{outbox.Dead}, Inboxes: inbox.Selection{Inboxes: []string{"desk@*"}}, Headers: true},
+		{Destination: "with", On: []outbox.Kind{outbox.Dead}, Inboxes: desks, Headers: true},
 		{Destination: "without", On: []outbox.Kind{outbox.Dead}},
 	}}
-	planned, err := p.Plan(t.Context(), []outbox.Occurrence{{ID: 1, Kind: outbox.Dead, TaskID: 1}, {ID: 2, Kind: outbox.Dead, TaskID: 2}})
+	planned, err := p.Plan(t.Context(), twoDead)
 	if err != nil || len(planned) != 4 {
 		t.Fatalf("planned are %+v, %v; want four", planned, err)
 	}
@@ -128,8 +139,9 @@ func TestPlanHeaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		header, cut := string(event.Data["header"]), string(event.Data["header_cut"])
-		if has := i == 0; has && (header != `[{"name":"x-case","value":"7"}]` || cut != "true") || !has && header+cut != "" {
-			t.Errorf("the event of task %d for %s has the header %s, cut: %s; want one in the first alone", e.Occurrence.TaskID, e.Destination, header, cut)
+		if i == 0 && (header != `[{"name":"x-case","value":"7"}]` || cut != "true") || i > 0 && header+cut != "" {
+			t.Errorf("the event of task %d for %s has the header %s, cut: %s; want one in the first alone",
+				e.Occurrence.TaskID, e.Destination, header, cut)
 		}
 	}
 	if in := known.inboxes; !IncludeHeaders(p.Rules, in[0]) || IncludeHeaders(p.Rules, in[1]) {
@@ -146,13 +158,16 @@ func TestPlanBroken(t *testing.T) {
 		},
 		inboxes: []inbox.Inbox{{ID: 7, Address: "desk@firm.example"}},
 	}
-	p := &Planner{Source: "postrider://firm.example", Tasks: known, Inboxes: known, Rules: []Rule{{Destination: "crm", On: []outbox.Kind{outbox.Dead}}}}
-	planned, err := p.Plan(t.Context(), []outbox.Occurrence{{ID: 1, Kind: outbox.Dead, TaskID: 1}, {ID: 2, Kind: outbox.Dead, TaskID: 2}})
+	p := &Planner{Source: "postrider://firm.example", Tasks: known, Inboxes: known, Rules: []Rule{
+		{Destination: "crm", On: []outbox.Kind{outbox.Dead}},
+	}}
+	planned, err := p.Plan(t.Context(), twoDead)
 	if err != nil || len(planned) != 2 {
 		t.Fatalf("planned are %+v, %v; want two", planned, err)
 	}
 	if planned[0].Error == "" || planned[0].Body != nil || planned[1].Error != "" || planned[1].Body == nil {
-		t.Errorf("planned are %+v, want the first without a body and with its error, and the other with a body", planned)
+		t.Errorf("planned are %+v, want the first without a body and with its error, and the other with a body",
+			planned)
 	}
 }
 
@@ -166,13 +181,16 @@ func TestPlanAfter(t *testing.T) {
 		return []Step{{Action: fmt.Sprintf("flag:%s-%s", kind, route)}, {Action: "delete", Delay: time.Hour}}
 	}}
 	got, err := p.Plan(t.Context(), []outbox.Occurrence{
-		{ID: 3, Kind: outbox.Forwarded, TaskID: 1}, {ID: 4, Kind: outbox.Forwarded, TaskID: 9}, {ID: 5, Kind: outbox.InboxOK, InboxID: 7},
+		{ID: 3, Kind: outbox.Forwarded, TaskID: 1},
+		{ID: 4, Kind: outbox.Forwarded, TaskID: 9},
+		{ID: 5, Kind: outbox.InboxOK, InboxID: 7},
 	})
 	if err != nil || len(got) != 2 {
 		t.Fatalf("Plan = %+v, %v; want two", got, err)
 	}
 	one, two := got[0], got[1]
-	if one.Destination != outbox.Server || one.InboxID != 7 || one.Action != "flag:forwarded-court" || one.Delay != 0 || one.Occurrence.ID != 3 {
+	if one.Destination != outbox.Server || one.InboxID != 7 || one.Action != "flag:forwarded-court" ||
+		one.Delay != 0 || one.Occurrence.ID != 3 {
 		t.Errorf("the first is %+v", one)
 	}
 	if two.Action != "delete" || two.Delay != time.Hour || two.EventID == one.EventID {
@@ -211,7 +229,8 @@ func TestWants(t *testing.T) {
 		return []Step{{Action: "seen"}, {Action: "delete", Delay: time.Hour}}
 	})
 	for action, want := range map[string]bool{"seen": true, "delete": true, "move:Done": false} {
-		if delay, wanted := a.Wants(outbox.Forwarded, "", action); wanted != want || (delay > 0) != (action == "delete") {
+		delay, wanted := a.Wants(outbox.Forwarded, "", action)
+		if wanted != want || (delay > 0) != (action == "delete") {
 			t.Errorf("Wants(%s) = %v, %v; want %v", action, delay, wanted, want)
 		}
 	}

@@ -21,7 +21,8 @@ type address struct {
 // parse reads a URL. Its errors do not show it, because it may have a password.
 func parse(raw, defaultPort string, parameters ...string) (address, error) {
 	scheme, rest, _ := strings.Cut(raw, "://")
-	unreadable := fmt.Errorf("the url %s://... of the destination cannot be read; write it as %s://user:password@host:port/... "+
+	unreadable := fmt.Errorf("the url %s://... of the destination cannot be read; "+
+		"write it as %s://user:password@host:port/... "+
 		"In a password or a name, write all but letters, digits and - . _ ~ as %%XX: / as %%2F", scheme, scheme)
 	authority, tail := rest, ""
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
@@ -93,7 +94,8 @@ func (a address) number(name string, otherwise, least, most int64) (int64, error
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("the url %s://... has %s=%s; it must be a number from %d to %d", a.scheme, name, value, least, most)
+		return 0, fmt.Errorf("the url %s://... has %s=%s; it must be a number from %d to %d",
+			a.scheme, name, value, least, most)
 	}
 	return n, nil
 }

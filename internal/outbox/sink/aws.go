@@ -55,7 +55,8 @@ func openSQS(set Settings) (outbox.Publisher, error) {
 	}
 	host := strings.TrimSuffix(at.hosts[0], ":443")
 	if at.path == "" {
-		return nil, fmt.Errorf("the url %s has no queue; write awssqs://sqs.REGION.amazonaws.com/ACCOUNT/QUEUE?region=REGION", at.name())
+		return nil, fmt.Errorf("the url %s has no queue; "+
+			"write awssqs://sqs.REGION.amazonaws.com/ACCOUNT/QUEUE?region=REGION", at.name())
 	}
 	p := &amazon{name: "awssqs://" + host + "/" + at.path, fifo: strings.HasSuffix(at.path, ".fifo")}
 	conf, err := awsConfig(set, at)
@@ -80,7 +81,8 @@ func openSNS(set Settings) (outbox.Publisher, error) {
 	}
 	topic := at.path
 	if !strings.HasPrefix(topic, "arn:") {
-		return nil, errors.New("the url awssns://... has no topic; write awssns:///arn:aws:sns:REGION:ACCOUNT:TOPIC?region=REGION")
+		return nil, errors.New("the url awssns://... has no topic; " +
+			"write awssns:///arn:aws:sns:REGION:ACCOUNT:TOPIC?region=REGION")
 	}
 	p := &amazon{name: "awssns:///" + topic, fifo: strings.HasSuffix(topic, ".fifo")}
 	conf, err := awsConfig(set, at)
@@ -100,7 +102,9 @@ func awsConfig(set Settings, at address) (aws.Config, error) {
 	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.TLSClientConfig = tlsConfig(set)
 	})
-	options := []func(*config.LoadOptions) error{config.WithHTTPClient(client), config.WithAppID(set.Agent), config.WithLogger(logging.Nop{})}
+	options := []func(*config.LoadOptions) error{
+		config.WithHTTPClient(client), config.WithAppID(set.Agent), config.WithLogger(logging.Nop{}),
+	}
 	if region := at.query.Get("region"); region != "" {
 		options = append(options, config.WithRegion(region))
 	}

@@ -18,7 +18,9 @@ import (
 func sendSQS(ctx context.Context, client *sqs.Client, queue string, fifo bool, batch []outbox.Message) (answer, error) {
 	in := &sqs.SendMessageBatchInput{QueueUrl: &queue}
 	for i, m := range batch {
-		entry := sqstypes.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), MessageBody: aws.String(string(m.Body))}
+		entry := sqstypes.SendMessageBatchRequestEntry{
+			Id: aws.String(strconv.Itoa(i)), MessageBody: aws.String(string(m.Body)),
+		}
 		if fifo {
 			entry.MessageGroupId, entry.MessageDeduplicationId = aws.String(m.Key), aws.String(m.ID)
 		}

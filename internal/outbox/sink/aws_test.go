@@ -67,10 +67,14 @@ func (f *fakeAmazon) sqs(w http.ResponseWriter, r *http.Request) {
 	out := map[string][]map[string]any{"Successful": {}, "Failed": {}}
 	for _, e := range taken {
 		sum := fmt.Sprintf("%x", md5.Sum([]byte(e.MessageBody)))
-		out["Successful"] = append(out["Successful"], map[string]any{"Id": e.ID, "MessageId": "m" + e.ID, "MD5OfMessageBody": sum})
+		out["Successful"] = append(out["Successful"], map[string]any{
+			"Id": e.ID, "MessageId": "m" + e.ID, "MD5OfMessageBody": sum,
+		})
 	}
 	for _, e := range refused {
-		out["Failed"] = append(out["Failed"], map[string]any{"Id": e.ID, "SenderFault": true, "Code": "InvalidMessageContents", "Message": "odd"})
+		out["Failed"] = append(out["Failed"], map[string]any{
+			"Id": e.ID, "SenderFault": true, "Code": "InvalidMessageContents", "Message": "odd",
+		})
 	}
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	_ = json.NewEncoder(w).Encode(out)
@@ -85,7 +89,9 @@ func (f *fakeAmazon) sns(w http.ResponseWriter, r *http.Request) {
 		if value("Id") == "" {
 			break
 		}
-		entries = append(entries, fakeEntry{value("Id"), value("Message"), value("MessageGroupId"), value("MessageDeduplicationId")})
+		entries = append(entries, fakeEntry{
+			value("Id"), value("Message"), value("MessageGroupId"), value("MessageDeduplicationId"),
+		})
 	}
 	type member struct {
 		ID          string `xml:"Id"`
@@ -208,7 +214,8 @@ func TestAmazon(t *testing.T) {
 				if len(f.got) != 14 {
 					t.Fatalf("%d events are there, want 14", len(f.got))
 				}
-				if want := "http://sqs.eu-west-1.amazonaws.com/123456789012/events" + fifo; name == "SQS" && f.queue != want {
+				want := "http://sqs.eu-west-1.amazonaws.com/123456789012/events" + fifo
+				if name == "SQS" && f.queue != want {
 					t.Errorf("the queue is %q, want %q, by the scheme of the endpoint", f.queue, want)
 				}
 				group, id := "", ""
@@ -216,7 +223,8 @@ func TestAmazon(t *testing.T) {
 					group, id = "task 8", "8"
 				}
 				if e := f.got[7]; e.MessageGroupID != group || e.MessageDeduplicationID != id {
-					t.Errorf("the group is %q and the ID %q, want %q and %q", e.MessageGroupID, e.MessageDeduplicationID, group, id)
+					t.Errorf("the group is %q and the ID %q, want %q and %q",
+						e.MessageGroupID, e.MessageDeduplicationID, group, id)
 				}
 			})
 		}
@@ -227,14 +235,16 @@ func TestAmazon(t *testing.T) {
 // parameter may be that of the topic.
 func TestAmazonRequestRefused(t *testing.T) {
 	for code, want := range map[string]bool{
-		"InvalidParameter": false, "InvalidParameterValue": false, "InvalidMessageContents": true, "BatchRequestTooLong": true,
+		"InvalidParameter": false, "InvalidParameterValue": false,
+		"InvalidMessageContents": true, "BatchRequestTooLong": true,
 	} {
 		t.Run(code, func(t *testing.T) {
 			newFakeAmazon(t) // for its credentials
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "text/xml")
 				w.WriteHeader(http.StatusBadRequest)
-				_, _ = fmt.Fprintf(w, "<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>odd</Message></Error></ErrorResponse>", code)
+				_, _ = fmt.Fprintf(w, "<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code>"+
+					"<Message>odd</Message></Error></ErrorResponse>", code)
 			}))
 			t.Cleanup(server.Close)
 			p := openAt(t, fmt.Sprintf(topicURL, "")+server.URL, 10*time.Second)

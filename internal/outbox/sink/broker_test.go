@@ -70,7 +70,8 @@ func messages(n int) []outbox.Message {
 	var all []outbox.Message
 	for i := range n {
 		all = append(all, outbox.Message{
-			ID: strconv.Itoa(i), Kind: outbox.Forwarded, Key: fmt.Sprint("task ", i%20), Body: fmt.Appendf(nil, `{"id":"%d"}`, i),
+			ID: strconv.Itoa(i), Kind: outbox.Forwarded, Key: fmt.Sprint("task ", i%20),
+			Body: fmt.Appendf(nil, `{"id":"%d"}`, i),
 		})
 	}
 	return all

@@ -41,7 +41,8 @@ func natsBroker(t testing.TB) broker {
 			}))
 		},
 		ids: func(t testing.TB) []string {
-			consumer := must[jetstream.Consumer](t)(stream(t).OrderedConsumer(t.Context(), "EVENTS", jetstream.OrderedConsumerConfig{}))
+			ordered := jetstream.OrderedConsumerConfig{}
+			consumer := must[jetstream.Consumer](t)(stream(t).OrderedConsumer(t.Context(), "EVENTS", ordered))
 			info := must[*jetstream.ConsumerInfo](t)(consumer.Info(t.Context()))
 			var ids []string
 			for range info.NumPending {
@@ -61,7 +62,8 @@ func rabbitBroker(t testing.TB) broker {
 		return must[*amqp.Channel](t)(conn.Channel())
 	}
 	return broker{
-		url: "amqp://guest:guest@" + s.Address + "/?queue=events", kill: s.Kill, start: s.Start, freeze: s.Freeze, thaw: s.Thaw,
+		url:  "amqp://guest:guest@" + s.Address + "/?queue=events",
+		kill: s.Kill, start: s.Start, freeze: s.Freeze, thaw: s.Thaw,
 		prepare: func(t testing.TB) {
 			must[amqp.Queue](t)(channel(t).QueueDeclare("events", true, false, false, false, nil))
 		},

@@ -41,7 +41,8 @@ func openKafka(set Settings) (outbox.Publisher, error) {
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1),
 		kgo.UnknownTopicRetries(1), kgo.RecordDeliveryTimeout(set.Timeout),
 		// The outbox tries again, and counts it.
-		kgo.RecordRetries(2), kgo.RequestRetries(2), kgo.MetadataMinAge(pause), kgo.RetryBackoffFn(func(int) time.Duration { return pause }),
+		kgo.RecordRetries(2), kgo.RequestRetries(2), kgo.MetadataMinAge(pause),
+		kgo.RetryBackoffFn(func(int) time.Duration { return pause }),
 	}
 	secure, err := at.yes("tls")
 	if err != nil {
@@ -73,7 +74,8 @@ func kafkaLogin(at address) ([]kgo.Opt, error) {
 	case "scram-sha-512":
 		return []kgo.Opt{kgo.SASL(scram.Auth{User: at.user, Pass: at.password}.AsSha512Mechanism())}, nil
 	default:
-		return nil, fmt.Errorf("the url %s has sasl=%s; use one of: plain, scram-sha-256, scram-sha-512", at.name(), mechanism)
+		return nil, fmt.Errorf("the url %s has sasl=%s; use one of: plain, scram-sha-256, scram-sha-512",
+			at.name(), mechanism)
 	}
 }
 

@@ -16,5 +16,6 @@ func moreOpeners() map[string]opener {
 
 func notBuilt(set Settings) (outbox.Publisher, error) {
 	scheme, _, _ := strings.Cut(set.URL, "://")
-	return nil, fmt.Errorf("this postrider is built without %s://; build one with it: go build -tags events_all", scheme)
+	return nil, fmt.Errorf("this postrider is built without %s://; build one with it: go build -tags events_all",
+		scheme)
 }

@@ -26,7 +26,8 @@ func TestReplicas(t *testing.T) {
 	b := redisBroker(t)
 	p := openAt(t, b.url+"&replicas=1", time.Second)
 	for range 2 {
-		if err := p.Publish(t.Context(), messages(1))[0]; err == nil || !strings.Contains(err.Error(), "0 of 1 replicas are up to date") {
+		err := p.Publish(t.Context(), messages(1))[0]
+		if err == nil || !strings.Contains(err.Error(), "0 of 1 replicas are up to date") {
 			t.Errorf("the error is %v, want one that counts the replicas", err)
 		}
 	}
@@ -45,12 +46,14 @@ func TestRouting(t *testing.T) {
 	batch := messages(2)
 	batch[0].Kind = outbox.NeedsLogin
 	errs := p.Publish(t.Context(), batch)
-	if errs[0] == nil || !strings.Contains(errs[0].Error(), `no queue takes it (NO_ROUTE)`) || refused(errs[0]) || errs[1] != nil {
+	if errs[0] == nil || !strings.Contains(errs[0].Error(), `no queue takes it (NO_ROUTE)`) ||
+		refused(errs[0]) || errs[1] != nil {
 		t.Errorf("the errors are %v, want only the first, which no queue takes", errs)
 	}
 	wantAll(t, append(b.ids(t), "0"), 2)
 	p = openAt(t, strings.Replace(b.url, "queue=events", "exchange=nosuch", 1), 10*time.Second)
-	if err := p.Publish(t.Context(), batch)[0]; err == nil || refused(err) || !strings.Contains(err.Error(), "no exchange 'nosuch' in vhost '/'") {
+	err := p.Publish(t.Context(), batch)[0]
+	if err == nil || refused(err) || !strings.Contains(err.Error(), "no exchange 'nosuch' in vhost '/'") {
 		t.Errorf("the error is %v, want one that names the missing exchange", err)
 	}
 }

@@ -91,7 +91,8 @@ func (p *natsPublisher) judge(ctx context.Context, err error) error {
 	case errors.Is(err, nats.ErrMaxPayload), errors.As(err, &api) && api.ErrorCode == errMessageTooLarge:
 		return &outbox.Refused{Err: err}
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
-		return fmt.Errorf("%w; create a stream for the subject: nats stream add EVENTS --subjects='%s' --storage=file --defaults", err, p.subject)
+		return fmt.Errorf("%w; create a stream for the subject: "+
+			"nats stream add EVENTS --subjects='%s' --storage=file --defaults", err, p.subject)
 	}
 	return err
 }

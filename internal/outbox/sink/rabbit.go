@@ -46,7 +46,8 @@ func openRabbit(set Settings) (outbox.Publisher, error) {
 	p := &rabbit{set: set, at: at, exchange: at.query.Get("exchange"), key: at.query.Get("key")}
 	queue := at.query.Get("queue")
 	if (queue == "") == (p.exchange == "") || queue != "" && p.key != "" || len(at.hosts) != 1 {
-		return nil, fmt.Errorf("the url %s needs one host and either ?queue=NAME or ?exchange=NAME, optionally with &key=KEY", at.name())
+		return nil, fmt.Errorf("the url %s needs one host and either ?queue=NAME or ?exchange=NAME, "+
+			"optionally with &key=KEY", at.name())
 	}
 	if queue != "" { // the default exchange has each queue under its name
 		p.key = queue
@@ -68,7 +69,8 @@ func (p *rabbit) Publish(ctx context.Context, batch []outbox.Message) []error {
 	for len(errs) < len(batch) {
 		some := batch[len(errs):min(len(batch), len(errs)+rabbitBatch)]
 		if err := p.connect(ctx); err != nil {
-			return append(errs, all(len(batch)-len(errs), fmt.Errorf("connect to %s: %w", p.at.name(), because(ctx, err)))...)
+			err = fmt.Errorf("connect to %s: %w", p.at.name(), because(ctx, err))
+			return append(errs, all(len(batch)-len(errs), err)...)
 		}
 		errs = append(errs, p.confirmed(ctx, some)...)
 	}
@@ -85,10 +87,11 @@ func (p *rabbit) confirmed(ctx context.Context, batch []outbox.Message) []error 
 		if key == "" {
 			key = cloudevent.Type(m.Kind)
 		}
-		confirms[i], errs[i] = p.channel.PublishWithDeferredConfirmWithContext(ctx, p.exchange, key, true, false, amqp.Publishing{
-			DeliveryMode: amqp.Persistent, MessageId: m.ID, Type: cloudevent.Type(m.Kind), AppId: p.set.Agent,
-			ContentType: cloudevent.ContentType, Body: m.Body,
-		})
+		confirms[i], errs[i] = p.channel.PublishWithDeferredConfirmWithContext(ctx, p.exchange, key, true, false,
+			amqp.Publishing{
+				DeliveryMode: amqp.Persistent, MessageId: m.ID, Type: cloudevent.Type(m.Kind), AppId: p.set.Agent,
+				ContentType: cloudevent.ContentType, Body: m.Body,
+			})
 	}
 	for i, confirm := range confirms {
 		if errs[i] == nil {
@@ -137,7 +140,8 @@ func (p *rabbit) returned(batch []outbox.Message, errs []error) []error {
 			}
 			for i, m := range batch {
 				if m.ID == back.MessageId && errs[i] == nil {
-					errs[i] = fmt.Errorf("publish to %s: no queue takes it (%s); declare the queue, or bind one to the exchange %q for %q",
+					errs[i] = fmt.Errorf("publish to %s: no queue takes it (%s); "+
+						"declare the queue, or bind one to the exchange %q for %q",
 						p.at.name(), back.ReplyText, back.Exchange, back.RoutingKey)
 				}
 			}
@@ -180,7 +184,8 @@ func (p *rabbit) connect(ctx context.Context) error {
 		return err
 	}
 	p.conn, p.channel, p.returns = conn, channel, channel.NotifyReturn(make(chan amqp.Return, rabbitBatch))
-	p.closes, p.broken = channel.NotifyClose(make(chan *amqp.Error, 1)), errors.New("the connection broke before the confirm")
+	p.closes = channel.NotifyClose(make(chan *amqp.Error, 1))
+	p.broken = errors.New("the connection broke before the confirm")
 	return nil
 }
 

@@ -111,7 +111,8 @@ func (p *redisStreams) short(waited *redis.Cmd) error {
 	}
 	have, err := waited.Int64()
 	if err == nil && have < int64(p.replicas) {
-		err = fmt.Errorf("%d of %d replicas are up to date; start them, or set the parameter replicas", have, p.replicas)
+		err = fmt.Errorf("%d of %d replicas are up to date; start them, or set the parameter replicas",
+			have, p.replicas)
 	}
 	return err
 }

@@ -41,7 +41,8 @@ func openRedis(set Settings) (outbox.Publisher, error) {
 	database := 0
 	if at.path != "" {
 		if database, err = strconv.Atoi(at.path); err != nil || cluster {
-			return nil, fmt.Errorf("the url %s has the database %q; it is a number, and a cluster has none", at.name(), at.path)
+			return nil, fmt.Errorf("the url %s has the database %q; it is a number, and a cluster has none",
+				at.name(), at.path)
 		}
 	}
 	logging.Disable() // it would write to standard error

@@ -21,40 +21,43 @@ const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 // TestOpen checks which URLs are taken, and that no error has the password.
 func TestOpen(t *testing.T) {
 	for url, want := range map[string]string{
-		"https://example.com/hook?a=hunter2":                         "",
-		"nats://user:hunter2@a,b:4223,[::1]:4224/events.mail":        "",
-		"nats://a/events?tls=true":                                   "",
-		"amqp://user:hunter2@a/%2Fvhost?queue=events":                "",
-		"amqps://a/?exchange=events":                                 "",
-		"amqps://a?exchange=events&key=mail":                         "",
+		"https://example.com/hook?a=hunter2": "",
+		"gopher://u:hunter2@a/":              "does not begin with one of amqp://, amqps://, awssns://",
+		"hunter2":                            "does not begin with one of",
+		"":                                   "does not begin with one of",
+		"http://example.com/hunter2":         "use https",
+
+		"nats://user:hunter2@a,b:4223,[::1]:4224/events.mail": "",
+		"nats://a/events?tls=true":                            "",
+		"nats://user:hunter2@a":                               "has no subject",
+		"nats://user:hunter2@a/events.>":                      "has no subject",
+		"nats://user:hunter2@a/e?tls=maybe":                   "tls=maybe; it must be true or false",
+		"nats://user:hunter2@a/e?durable=1":                   `has the unknown parameter "durable"; use one of: tls`,
+		"nats://user:hunt/er2@a/e":                            "cannot be read",
+		"nats://user:hunter2@a:port/e":                        "cannot be read",
+		"nats://user:12/hunter2@a/e":                          "cannot be read",
+		"nats://user:%zzhunter2@a/e":                          "cannot be read",
+		"nats://user:hunter2@a,,b/e":                          "cannot be read",
+		"nats:///events":                                      "has no host",
+
+		"amqp://user:hunter2@a/%2Fvhost?queue=events": "",
+		"amqps://a/?exchange=events":                  "",
+		"amqps://a?exchange=events&key=mail":          "",
+		"amqp://user:12?hunter2@a/v?queue=q":          "cannot be read",
+		"amqp://user:12/hunter2@a/v?queue=q":          "cannot be read",
+		"amqp://a/?exchange=e&key=mail%40work":        "",
+		"amqp://user:hunter2@a/":                      "either ?queue=NAME or ?exchange=NAME",
+		"amqp://user:hunter2@a/?queue=a&exchange=b":   "either ?queue=NAME or ?exchange=NAME",
+		"amqp://user:hunter2@a/?queue=a&key=b":        "either ?queue=NAME or ?exchange=NAME",
+		"amqp://user:hunter2@a,b/?queue=a":            "one host",
+
 		"redis://:hunter2@a:6380/3?stream=events&maxlen=10":          "",
 		"rediss://a?stream=events":                                   "",
 		"redis-cluster://u:hunter2@a,b?stream=e&streams=4":           "",
-		"gopher://u:hunter2@a/":                                      "does not begin with one of amqp://, amqps://, awssns://",
-		"hunter2":                                                    "does not begin with one of",
-		"":                                                           "does not begin with one of",
-		"http://example.com/hunter2":                                 "use https",
-		"nats://user:hunter2@a":                                      "has no subject",
-		"nats://user:hunter2@a/events.>":                             "has no subject",
-		"nats://user:hunter2@a/e?tls=maybe":                          "tls=maybe; it must be true or false",
-		"nats://user:hunter2@a/e?durable=1":                          `has the unknown parameter "durable"; use one of: tls`,
-		"nats://user:hunt/er2@a/e":                                   "cannot be read",
-		"nats://user:hunter2@a:port/e":                               "cannot be read",
-		"nats://user:12/hunter2@a/e":                                 "cannot be read",
-		"amqp://user:12?hunter2@a/v?queue=q":                         "cannot be read",
-		"amqp://user:12/hunter2@a/v?queue=q":                         "cannot be read",
 		"redis://user:12/hunter2@a/0?stream=s":                       "cannot be read",
 		"redis://user:12#hunter2@a/0?stream=s":                       "cannot be read",
-		"amqp://a/?exchange=e&key=mail%40work":                       "",
 		"redis://:hunter2@a?stream=a+b":                              "In a password or a name, write all but letters",
 		"redis://:hunter2@a?stream=a%2Bb":                            "",
-		"nats://user:%zzhunter2@a/e":                                 "cannot be read",
-		"nats://user:hunter2@a,,b/e":                                 "cannot be read",
-		"nats:///events":                                             "has no host",
-		"amqp://user:hunter2@a/":                                     "either ?queue=NAME or ?exchange=NAME",
-		"amqp://user:hunter2@a/?queue=a&exchange=b":                  "either ?queue=NAME or ?exchange=NAME",
-		"amqp://user:hunter2@a/?queue=a&key=b":                       "either ?queue=NAME or ?exchange=NAME",
-		"amqp://user:hunter2@a,b/?queue=a":                           "one host",
 		"redis://user:hunter2@a":                                     "has no stream",
 		"redis://user:hunter2@a/x?stream=e":                          `the database "x"`,
 		"redis://user:hunter2@a,b?stream=e":                          "redis-cluster://",
@@ -89,8 +92,10 @@ func TestUnreachable(t *testing.T) {
 	} {
 		t.Run(url, func(t *testing.T) {
 			for _, err := range openAt(t, url, 5*time.Second).Publish(t.Context(), messages(25)) {
-				if err == nil || refused(err) || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "127.0.0.1:1") {
-					t.Fatalf("the error is %v, want one of the destination, with its address and without the password", err)
+				if err == nil || refused(err) || strings.Contains(err.Error(), "hunter2") ||
+					!strings.Contains(err.Error(), "127.0.0.1:1") {
+					t.Fatalf("the error is %v, want one of the destination, with its address and without the password",
+						err)
 				}
 			}
 		})
@@ -106,14 +111,16 @@ func TestCertificatesEncrypt(t *testing.T) {
 		said, _ := bufio.NewReader(c).ReadString('\n')
 		came <- said
 	})
-	p, err := Open(Settings{URL: fmt.Sprintf("nats://user:hunter2@127.0.0.1:%d/events", port), RootCAs: x509.NewCertPool()})
+	url := fmt.Sprintf("nats://user:hunter2@127.0.0.1:%d/events", port)
+	p, err := Open(Settings{URL: url, RootCAs: x509.NewCertPool()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	t.Cleanup(func() { _ = p.Close(context.Background()) })
-	if err := p.Publish(ctx, messages(1))[0]; err == nil || !strings.Contains(err.Error(), "secure connection not available") {
+	err = p.Publish(ctx, messages(1))[0]
+	if err == nil || !strings.Contains(err.Error(), "secure connection not available") {
 		t.Errorf("the error is %v, want one that says that the server has no TLS", err)
 	}
 	if said := <-came; said != "" {
@@ -141,7 +148,9 @@ func (r *recorder) Close(context.Context) error { return nil }
 
 // TestOrdered checks that no round has a key twice, and what a failure does to the rounds after it.
 func TestOrdered(t *testing.T) {
-	batch := []outbox.Message{{ID: "a1", Key: "a"}, {ID: "b1", Key: "b"}, {ID: "a2", Key: "a"}, {ID: "c1", Key: "c"}, {ID: "a3", Key: "a"}}
+	batch := []outbox.Message{
+		{ID: "a1", Key: "a"}, {ID: "b1", Key: "b"}, {ID: "a2", Key: "a"}, {ID: "c1", Key: "c"}, {ID: "a3", Key: "a"},
+	}
 	down := errors.New("down")
 	for name, tt := range map[string]struct {
 		fails  map[string]error
@@ -164,7 +173,8 @@ func TestOrdered(t *testing.T) {
 				}
 			}
 			if got := strings.Join(r.rounds, "|"); got != tt.rounds || failed != tt.failed || len(errs) != len(batch) {
-				t.Errorf("the rounds are %s and %d failed (%v), want %s and %d", got, failed, errs, tt.rounds, tt.failed)
+				t.Errorf("the rounds are %s and %d failed (%v), want %s and %d",
+					got, failed, errs, tt.rounds, tt.failed)
 			}
 			if last := errs[4]; tt.failed > 1 && meaningOf(last) != meaningOf(firstOf(errs)) {
 				t.Errorf("the last is %v, want what the first failure %v means", last, firstOf(errs))

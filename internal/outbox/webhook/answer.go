@@ -27,7 +27,8 @@ func (p *Publisher) judge(resp *http.Response) error {
 		if after, ok := retryAfter(resp.Header.Get("Retry-After"), p.now()); ok {
 			return &outbox.Later{After: after, Err: err}
 		}
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden: // 400: many answer so to a wrong signature
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
+		// Many answer 400 to a wrong signature.
 		return fmt.Errorf("%w; check the secret and the url", err)
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
 		return fmt.Errorf("%w; check the url", err)

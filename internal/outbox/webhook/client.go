@@ -59,9 +59,11 @@ func redirect(next *http.Request, before []*http.Request) error {
 	first := before[0]
 	switch {
 	case next.Method != first.Method: // 301, 302 and 303 make a GET of a POST, without its body
-		return fmt.Errorf("it redirects to %s in a way that drops the event; set url to the new address", where(next.URL))
+		return fmt.Errorf("it redirects to %s in a way that drops the event; set url to the new address",
+			where(next.URL))
 	case next.URL.Scheme != "https", next.URL.Host != first.URL.Host:
-		return fmt.Errorf("it redirects to %s; only https on the same host is followed, set url to the new address", where(next.URL))
+		return fmt.Errorf("it redirects to %s; only https on the same host is followed, set url to the new address",
+			where(next.URL))
 	case len(before) > maxRedirects:
 		return fmt.Errorf("it redirects more than %d times", maxRedirects)
 	}

@@ -24,10 +24,12 @@ import (
 func TestGuard(t *testing.T) {
 	for text, want := range map[string]bool{
 		"127.0.0.1": true, "127.255.0.1": true, "::1": true, "10.1.2.3": true, "172.16.0.1": true, "192.168.1.1": true,
-		"169.254.169.254": true, "fe80::1": true, "fe80::1%eth0": true, "fc00::1": true, "fd12::1": true, "0.0.0.0": true, "::": true,
-		"0.1.2.3": true, "100.64.0.1": true, "198.18.0.1": true, "224.0.0.1": true, "ff02::1": true, "255.255.255.255": true,
-		"::ffff:127.0.0.1": true, "::ffff:192.168.0.1": true, "64:ff9b::7f00:1": true, "2002:7f00:1::": true, "fec0::1": true,
-		"8.8.8.8": false, "172.15.0.1": false, "172.32.0.1": false, "100.63.0.1": false, "2606:4700::1111": false, "::ffff:8.8.8.8": false,
+		"169.254.169.254": true, "fe80::1": true, "fe80::1%eth0": true, "fc00::1": true, "fd12::1": true,
+		"0.0.0.0": true, "::": true, "0.1.2.3": true, "100.64.0.1": true, "198.18.0.1": true, "224.0.0.1": true,
+		"ff02::1": true, "255.255.255.255": true, "::ffff:127.0.0.1": true, "::ffff:192.168.0.1": true,
+		"64:ff9b::7f00:1": true, "2002:7f00:1::": true, "fec0::1": true,
+		"8.8.8.8": false, "172.15.0.1": false, "172.32.0.1": false, "100.63.0.1": false, "2606:4700::1111": false,
+		"::ffff:8.8.8.8": false,
 	} {
 		if got := isInside(netip.MustParseAddr(text)); got != want {
 			t.Errorf("isInside(%s) is %v, want %v", text, got, want)
@@ -40,11 +42,14 @@ func TestInside(t *testing.T) {
 	var hits atomic.Int32
 	url, roots := serve(t, func(http.ResponseWriter, *http.Request) { hits.Add(1) })
 	_, port, _ := strings.Cut(strings.TrimPrefix(url, "https://"), ":")
-	p, err := Open(Settings{URL: "https://localhost:" + port, RootCAs: roots, Secrets: []string{secret}, Proxy: "direct"})
+	p, err := Open(Settings{
+		URL: "https://localhost:" + port, RootCAs: roots, Secrets: []string{secret}, Proxy: "direct",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Publish(t.Context(), []outbox.Message{one})[0]; err == nil || !strings.Contains(err.Error(), "is inside the network") || hits.Load() != 0 {
+	err = p.Publish(t.Context(), []outbox.Message{one})[0]
+	if err == nil || !strings.Contains(err.Error(), "is inside the network") || hits.Load() != 0 {
 		t.Errorf("the error is %v after %d requests, want one about the address and none", err, hits.Load())
 	}
 }
@@ -53,12 +58,14 @@ func TestInside(t *testing.T) {
 // inside.
 func TestInsideNotThroughProxy(t *testing.T) {
 	port := testserver.Listen(t, func(net.Conn) { t.Error("the proxy was asked, want it left alone") })
-	p, err := Open(Settings{URL: "https://example.com/", Secrets: []string{secret}, Proxy: fmt.Sprintf("http://127.0.0.1:%d", port)})
+	proxy := fmt.Sprintf("http://127.0.0.1:%d", port)
+	p, err := Open(Settings{URL: "https://example.com/", Secrets: []string{secret}, Proxy: proxy})
 	if err != nil {
 		t.Fatal(err)
 	}
 	transport := p.client.Transport.(*http.Transport)
-	if _, err := transport.DialContext(t.Context(), "tcp", "169.254.169.254:443"); err == nil || !strings.Contains(err.Error(), "is inside the network") {
+	_, err = transport.DialContext(t.Context(), "tcp", "169.254.169.254:443")
+	if err == nil || !strings.Contains(err.Error(), "is inside the network") {
 		t.Errorf("the error is %v, want one about the address", err)
 	}
 }
@@ -89,8 +96,10 @@ func TestThroughProxy(t *testing.T) {
 	var hits atomic.Int32
 	url, roots := serve(t, func(http.ResponseWriter, *http.Request) { hits.Add(1) })
 	p := open(t, Settings{URL: url + "/hook", RootCAs: roots, Proxy: proxy})
-	if err := p.Publish(t.Context(), []outbox.Message{one})[0]; err != nil || hits.Load() != 1 || len(came) != 1 || "https://"+<-came != url {
-		t.Errorf("publishing through a proxy: %v after %d requests; want one, and that the proxy was asked for %s", err, hits.Load(), url)
+	err := p.Publish(t.Context(), []outbox.Message{one})[0]
+	if err != nil || hits.Load() != 1 || len(came) != 1 || "https://"+<-came != url {
+		t.Errorf("publishing through a proxy: %v after %d requests; want one, and that the proxy was asked for %s",
+			err, hits.Load(), url)
 	}
 	plain := testserver.Listen(t, func(c net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
@@ -118,8 +127,14 @@ func TestRedirects(t *testing.T) {
 		{"becomes a GET 301", 301, func(string) string { return "/end" }, "drops the event"},
 		{"becomes a GET 302", 302, func(string) string { return "/end" }, "drops the event"},
 		{"becomes a GET 303", 303, func(string) string { return "/end" }, "drops the event"},
-		{"other host", 307, func(string) string { return elsewhere + "/end?token=hunter2" }, "only https on the same host"},
-		{"http", 307, func(self string) string { return "http" + strings.TrimPrefix(self, "https") + "/end" }, "only https on the same host"},
+		{
+			"other host", 307, func(string) string { return elsewhere + "/end?token=hunter2" },
+			"only https on the same host",
+		},
+		{
+			"http", 307, func(self string) string { return "http" + strings.TrimPrefix(self, "https") + "/end" },
+			"only https on the same host",
+		},
 		{"loop", 307, func(string) string { return "/again?token=hunter2" }, "more than 3 times"},
 		{"nowhere", 307, func(string) string { return "" }, "fault"},
 		{"nonsense", 307, func(string) string { return "https://%zz?token=hunter2" }, "fault"},
@@ -166,14 +181,19 @@ func TestHostile(t *testing.T) {
 	}{
 		{"says nothing", func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, errLate.Error()},
 		{"hangs up", func(net.Conn) {}, "EOF"},
-		{"slow octet by octet", func(c net.Conn) { slowly(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") }, errLate.Error()},
+		{"slow octet by octet", func(c net.Conn) {
+			slowly(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		}, errLate.Error()},
 		{"breaks off in headers", says("HTTP/1.1 200 OK\r\nContent-Le"), "connection broken"},
 		{"breaks off in the body of a success", says("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc"), ""},
 		{"slow body of a success", func(c net.Conn) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n")
 			slowly(c, strings.Repeat("a", 60000))
 		}, ""},
-		{"breaks off in the body of a failure", says("HTTP/1.1 500 Oops\r\nContent-Length: 100\r\n\r\nabc"), "answered 500"},
+		{
+			"breaks off in the body of a failure",
+			says("HTTP/1.1 500 Oops\r\nContent-Length: 100\r\n\r\nabc"), "answered 500",
+		},
 		{"endless headers", func(c net.Conn) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\n")
 			for err := error(nil); err == nil; {

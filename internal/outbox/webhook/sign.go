@@ -30,7 +30,8 @@ func parseSecrets(secrets []string) ([][]byte, error) {
 	}
 	if len(keys) == 0 {
 		return nil, errors.New("a webhook has no secret; " +
-			`make one with: echo "whsec_$(openssl rand -base64 32)", give it to the receiver, too, and write secrets: env:NAME`)
+			`make one with: echo "whsec_$(openssl rand -base64 32)", give it to the receiver, too, ` +
+			"and write secrets: env:NAME")
 	}
 	return keys, nil
 }

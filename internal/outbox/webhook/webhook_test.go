@@ -23,7 +23,9 @@ const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 var now = time.Unix(1614265330, 0)
 
-var one = outbox.Message{ID: "msg_p5jXN8AQM9LWM0D4loKWxJek", Kind: outbox.Forwarded, Key: "7", Body: []byte(`{"test": 2432232314}`)}
+var one = outbox.Message{
+	ID: "msg_p5jXN8AQM9LWM0D4loKWxJek", Kind: outbox.Forwarded, Key: "7", Body: []byte(`{"test": 2432232314}`),
+}
 
 // serve starts a server with TLS, and returns its URL and who trusts it.
 func serve(t *testing.T, handler http.HandlerFunc) (string, *x509.CertPool) {
@@ -68,14 +70,16 @@ func TestSignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"Webhook-Id": one.ID, "Webhook-Timestamp": "1614265330", "Content-Type": "application/cloudevents+json", "User-Agent": "postrider",
+		"Webhook-Id": one.ID, "Webhook-Timestamp": "1614265330", "User-Agent": "postrider",
+		"Content-Type": "application/cloudevents+json",
 	} {
 		if got.Get(name) != want {
 			t.Errorf("%s is %q, want %q", name, got.Get(name), want)
 		}
 	}
 	signatures := strings.Split(got.Get("Webhook-Signature"), " ")
-	if len(signatures) != 2 || signatures[0] != "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" || signatures[1] == signatures[0] {
+	if len(signatures) != 2 || signatures[0] != "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" ||
+		signatures[1] == signatures[0] {
 		t.Errorf("the signatures are %q, want that of the specification and another one", signatures)
 	}
 	if string(body) != string(one.Body) {
