@@ -202,10 +202,10 @@ var addressFields = map[string]bool{
 // encoded and its lines folded, so that every relay takes it.
 func inASCII(name string, f message.Field, h message.Header) string {
 	_, value, _ := strings.Cut(string(f.Raw), ":")
+	name = strings.TrimSpace(name) // some verifiers cannot read a header with a space before a colon
 	if raw := name + ":" + ended(value); fits(raw) {
 		return raw
 	}
-	name = strings.TrimSpace(name)
 	switch {
 	case addressFields[f.Name]:
 		return field(name, addressList(f, h))

@@ -52,6 +52,14 @@ func TestRewriteEncodedNames(t *testing.T) {
 	}
 }
 
+// TestRewriteSpacesBeforeColons: they are left out. Some verifiers do not read a header with one.
+func TestRewriteSpacesBeforeColons(t *testing.T) {
+	m := parse(t, "From : a@client.example\r\nTo\t: b@client.example\r\nX-Q : 1\r\n\r\nx\r\n")
+	out := octetsOf(t, compose(t, composer(t, ComposeConfig{}), m, Style{Mode: Rewrite}).Reader())
+	head, _, _ := strings.Cut(out, "\r\n\r\n")
+	checkComposed(t, head)
+}
+
 // TestRewriteUnwieldyHeader: what takes a signer or a verifier too long is attached.
 func TestRewriteUnwieldyHeader(t *testing.T) {
 	z := zone{}
