@@ -55,6 +55,7 @@ const (
 	fixTLS         = "set smtp.security to starttls or tls"
 	fixSender      = "set forward.envelope_from and forward.from to an address that this login may send as; " +
 		"if it is the author in From that is refused, set forward.mode: rewrite"
+	fixKept   = "it is the sender of the message that is refused; set forward.envelope_from to an address or srs"
 	fixSigned = "let this login send as every address that bounces.address makes, or remove that key: " +
 		"then all mail goes out as forward.envelope_from"
 	fixName  = "set smtp.local_name to this host's name in DNS"
@@ -125,7 +126,8 @@ var rules = []rule{
 	// it.
 	{at: rcptOnly, codes: []string{"452", "552"}, enhanced: []string{"", "5.3"}, then: tooMany},
 
-	{at: []Stage{StageMAIL, StageRCPT, StageDATA, StageContent, StageDot}, codes: []string{"5"}, then: refused},
+	{at: []Stage{StageMAIL}, codes: []string{"5"}, then: refused, fix: fixKept},
+	{at: []Stage{StageRCPT, StageDATA, StageContent, StageDot}, codes: []string{"5"}, then: refused},
 }
 
 // The words of common relays: for a login that may send no more now, or is blocked, or whose

@@ -82,3 +82,15 @@ func TestRefusedRewrittenSender(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusedKeptSender: the outcome says that it is the sender of the message that is refused, and
+// not the recipient.
+func TestRefusedKeptSender(t *testing.T) {
+	refuse := script(answers{"mail": say(550, "5.1.8 no such domain")})
+	s := sink(t, smtpsink.Options{Reply: refuse})
+	r := relayOn(t, s.Port(), func(c *Config) { c.EnvelopeFrom = Keep })
+	res, err := deliver(t.Context(), r, Envelope{From: "o@y.example", To: []string{"a@x.example"}}, content(t, plain))
+	if err != nil || res.Outcomes[0].Status != Refused || res.Outcomes[0].Fix != fixKept {
+		t.Errorf("Send = %+v, %v, want it refused, and the fix for the sender", res.Outcomes, err)
+	}
+}
