@@ -7,6 +7,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"postrider/internal/forward"
 	"postrider/internal/pass"
 	"postrider/internal/tasks"
 	"postrider/internal/text"
@@ -89,6 +90,8 @@ func (l *auditLines) account(m pass.Audited) string {
 	}
 	switch to := strings.Join(m.To, ", "); {
 	case to == "":
+	case m.Account == pass.AsForwarded && m.Mode == string(forward.Notice):
+		out += " (only a notice) to " + to
 	case m.Account == pass.AsForwarded:
 		out += " to " + to
 	default:

@@ -78,6 +78,10 @@ func TestAccountOfAVanishedMessage(t *testing.T) {
 			pass.Audited{Account: pass.AsDead, To: []string{"a@x.example"}, Reason: "refused"},
 			"dead (accepted for a@x.example): refused",
 		},
+		{
+			pass.Audited{Account: pass.AsForwarded, Mode: "notice", To: []string{"a@x.example"}},
+			"forwarded (only a notice) to a@x.example",
+		},
 		{pass.Audited{Account: pass.AsBeforeStart}, "older than --start"},
 	} {
 		if got := l.account(tt.m); got != tt.want {

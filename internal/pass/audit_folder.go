@@ -364,7 +364,7 @@ func receivedAt(m imapsrc.Meta) *time.Time {
 
 // add adds what the registry knows.
 func (m *Audited) add(d tasks.Disposition) {
-	m.TaskID, m.Status, m.Reason = d.TaskID, d.Status, d.Reason
+	m.TaskID, m.Status, m.Mode, m.Reason = d.TaskID, d.Status, d.Mode, d.Reason
 	if accountOf[d.Status] == AsWaiting {
 		m.Since, m.NextTry = &d.QueuedAt, d.VisibleAt
 	}

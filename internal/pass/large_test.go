@@ -118,6 +118,10 @@ func TestAnnouncedTooLargeNotice(t *testing.T) {
 			t.Errorf("the notice lacks the size:\n%s", m.Data)
 		}
 	}
+	_, lines := r.audit(AuditOptions{})
+	if n := len(slices.DeleteFunc(lines, func(m Audited) bool { return m.Mode != "notice" })); n != 2 {
+		t.Errorf("the audit lists %d notices, want two", n)
+	}
 }
 
 // honest is modest, but describes its messages as they are.

@@ -231,6 +231,7 @@ type Disposition struct {
 	Skip       SkipReason // of its task
 	Purged     bool
 	Reason     string
+	Mode       string     // see Form
 	QueuedAt   time.Time  // of its task
 	VisibleAt  *time.Time // of its task; nil once that has ended
 	Deliveries []Delivery // gone with the task when that was purged

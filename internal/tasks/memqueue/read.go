@@ -258,7 +258,7 @@ func (q *Queue) disposition(r *row) tasks.Disposition {
 	d := tasks.Disposition{UID: r.place.uid, Noted: r.noted(), TaskID: r.taskID}
 	if t := q.tasks[r.taskID]; t != nil {
 		d.Status, d.Skip, d.Reason, d.Deliveries = t.Status, t.Skip, t.Reason, q.read(t).Deliveries
-		d.QueuedAt, d.VisibleAt = t.QueuedAt, t.VisibleAt
+		d.Mode, d.QueuedAt, d.VisibleAt = t.Form.Mode, t.QueuedAt, t.VisibleAt
 	} else if r.taskID != 0 {
 		d.Status, d.Skip = tasks.EndedAs(r.purgedAs)
 		d.Purged = true

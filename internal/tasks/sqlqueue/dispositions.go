@@ -93,6 +93,7 @@ type accountedRow struct {
 	status    tasks.Status // empty when the task was deleted
 	skip      tasks.SkipReason
 	reason    string
+	mode      string
 	queuedAt  *time.Time
 	visibleAt *int64
 	delivery  deliveryRow // without a recipient when there is none
@@ -103,7 +104,7 @@ type accountedRow struct {
 func (r *accountedRow) into() []any {
 	d, a := &r.delivery, &r.arrival
 	return append(r.noted.into(),
-		&r.taskID, &r.purgedAs, &r.status, &r.skip, &r.reason, &r.queuedAt, &r.visibleAt,
+		&r.taskID, &r.purgedAs, &r.status, &r.skip, &r.reason, &r.mode, &r.queuedAt, &r.visibleAt,
 		&d.Recipient, &d.Status, &d.DuplicateOf, &d.Code, &d.Reply, &d.Attempts, &d.DeliveredAt,
 		&a.Status, &a.Code, &a.Enhanced, &a.Reply, &a.Remote, &a.Target, &r.arrivedAt)
 }
@@ -131,6 +132,7 @@ func (q *Queue) accounted(
 func (r accountedRow) disposition() tasks.Disposition {
 	d := tasks.Disposition{
 		UID: r.noted.UID, Noted: r.noted.noted(), TaskID: r.taskID, Status: r.status, Skip: r.skip, Reason: r.reason,
+		Mode: r.mode,
 	}
 	switch {
 	case r.taskID == 0:

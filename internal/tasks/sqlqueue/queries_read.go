@@ -78,8 +78,8 @@ WHERE v.event = 'conflict' AND v.at > ? GROUP BY t.inbox_id`
 	// is one statement, so a task that is deleted meanwhile appears either complete or as deleted.
 	sqlAccounted = `
 SELECT s.uid, s.fingerprint, s.received, s.size, s.task_id, s.purged_as,
-  COALESCE(t.status, ''), COALESCE(t.skip_reason, ''), COALESCE(t.error_message, ''), t.queued_at, t.visible_at,
-  COALESCE(d.recipient, ''), COALESCE(d.status, ''), d.duplicate_of,
+  COALESCE(t.status, ''), COALESCE(t.skip_reason, ''), COALESCE(t.error_message, ''), COALESCE(t.mode, ''),
+  t.queued_at, t.visible_at, COALESCE(d.recipient, ''), COALESCE(d.status, ''), d.duplicate_of,
   COALESCE(d.code, 0), COALESCE(d.reply, ''), COALESCE(d.attempts, 0), d.delivered_at,
   COALESCE(a.status, ''), COALESCE(a.code, 0), COALESCE(a.enhanced, ''), COALESCE(a.reply, ''),
   COALESCE(a.remote, ''), COALESCE(a.target, ''), a.at

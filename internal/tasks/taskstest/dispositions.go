@@ -69,7 +69,8 @@ func testDispositions(s *suite) {
 			}
 			t := s.get(id)
 			want := tasks.Disposition{
-				UID: 4, TaskID: id, Status: status, Skip: t.Skip, Reason: t.Reason, Deliveries: t.Deliveries,
+				UID: 4, TaskID: id, Status: status, Skip: t.Skip, Reason: t.Reason, Mode: t.Form.Mode,
+				Deliveries: t.Deliveries,
 			}
 			if purge {
 				n, err := s.Queue.Purge(s.ctx, "ann", id)
@@ -122,9 +123,10 @@ func testDispositionsEpoch(s *suite) {
 	p = p.renewed()
 	p.disposed(nil)
 	p.became([]tasks.Entry{s.msg(5, "b"), s.msg(6, "a")}, "known", "moved")
+	moved := s.get(regs[0].TaskID)
 	p.disposed([]tasks.Disposition{
 		{UID: 5, TaskID: regs[1].TaskID, Status: tasks.Forwarded, Purged: true},
-		{UID: 6, TaskID: regs[0].TaskID, Status: tasks.Forwarded, Deliveries: s.get(regs[0].TaskID).Deliveries},
+		{UID: 6, TaskID: moved.ID, Status: tasks.Forwarded, Mode: moved.Form.Mode, Deliveries: moved.Deliveries},
 	})
 }
 
