@@ -25,7 +25,7 @@ func (a *app) recipientListCommand() *cobra.Command {
 		Long: `list shows the recipients whose mail bounced at least bounces.suspend_after
 times within bounces.suspend_within, and whether they are suspended. Nothing is
 sent to a suspended recipient: messages for it end dead. It stays in the list
-until recipient resume.
+until recipient resume, and as resumed for bounces.suspend_within after that.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.recipientList(c.Context(), asJSON) },
