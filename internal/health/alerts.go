@@ -56,7 +56,7 @@ func Check(f Facts, l Limits) []Alert {
 	c.count(Uncertain, n.Uncertain, l.Uncertain, "uncertain messages",
 		list+" --status uncertain`, then `postrider task resolve` them")
 	c.count(Bounced, n.Bounced, l.Bounced, "recipients for whom a message bounced in the last day",
-		list+" --bounced`, then `postrider task retry` them, or correct the addresses")
+		list+" --bounced`, correct wrong addresses, then `postrider task retry` them")
 	if f.Active {
 		c.count(Conflicts, n.Conflicts, l.Conflicts, "leases that workers lost in the last day",
 			"raise concurrency.lease, unless a host was suspended")
