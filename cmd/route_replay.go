@@ -163,8 +163,8 @@ func (o *replayOutput) sum(r pass.ReplayReport) {
 		what string
 	}{
 		{n.Waiting, "Not decided yet: %d; the next run decides, by the current routes.\n"},
-		{n.NotByRoute, "Not decided by a route: %d duplicates, loops, reports of the bounce inbox, " +
-			"messages that are too large or gone, or that an operator skipped.\n"},
+		{n.NotByRoute, "Not decided by a route: %d (duplicates, loops, reports of the bounce inbox, " +
+			"messages that are too large or gone, or that an operator skipped).\n"},
 	} {
 		if line.n > 0 {
 			o.print(line.what, line.n)
