@@ -150,21 +150,24 @@ func TestClientCertificate(t *testing.T) {
 	stranger, _, _ := newCertificate(t, testserver.Certificate)
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		for _, tt := range []struct {
-			name string
-			cert *tls.Certificate
-			says string // in the error; empty: accepted
+			name     string
+			cert     *tls.Certificate
+			unstored bool
+			says     string // in the error; empty: accepted
 		}{
-			{"known", &client, ""},
-			{"none", nil, "the server wants a certificate of the client; " +
-				"set it with `postrider inbox set ann@x.org --client-cert FILE`"},
-			{"unknown", &stranger, "the server does not accept the certificate of --client-cert"},
+			{"known", &client, false, ""},
+			{"none", nil, false, "the server wants a certificate of the client: " +
+				"`postrider inbox set ann@x.org --client-cert FILE`"},
+			{"none yet", nil, true, "the server wants a certificate of the client: " +
+				"add it with `--client-cert FILE` (in a CSV file: the column client_cert)"},
+			{"unknown", &stranger, false, "the server does not accept the certificate of --client-cert"},
 		} {
 			t.Run(tls.VersionName(version)+" "+tt.name, func(t *testing.T) {
 				cfg, _ := secured(t, &tls.Config{
 					Certificates: []tls.Certificate{valid}, MaxVersion: version,
 					ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients,
 				})
-				cfg.RootCAs, cfg.ClientCert = trusted, tt.cert
+				cfg.RootCAs, cfg.ClientCert, cfg.Unstored = trusted, tt.cert, tt.unstored
 				c, err := imapsrc.Dial(t.Context(), cfg)
 				if tt.says != "" {
 					wantError(t, err, imapsrc.KindTLS, tt.says)

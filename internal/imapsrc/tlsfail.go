@@ -44,10 +44,12 @@ func (c *Conn) serverTLS(err error) error {
 		errors.Unwrap(out), ca, c.set("--tls-fingerprint "+string(certs.Of(cert))))}
 }
 
-// set is the command, or the flag of the command that runs, that changes a setting of the inbox.
+// set is the command, or the flag or column of the command that runs, that changes a setting of the
+// inbox.
 func (c *Conn) set(flag string) string {
 	if c.cfg.Unstored {
-		return "add it with `" + flag + "`"
+		name, _, _ := strings.Cut(strings.TrimPrefix(flag, "--"), " ")
+		return "add it with `" + flag + "` (in a CSV file: the column " + strings.ReplaceAll(name, "-", "_") + ")"
 	}
 	return "`postrider inbox set " + text.Arg(cmp.Or(c.cfg.Account, c.cfg.Username)) + " " + flag + "`"
 }
@@ -62,7 +64,7 @@ func (c *Conn) refusedUs(err error) error {
 	case !c.asked:
 		return err
 	case c.cfg.ClientCert == nil:
-		return fmt.Errorf("the server wants a certificate of the client; set it with %s (%w)",
+		return fmt.Errorf("the server wants a certificate of the client: %s (%w)",
 			c.set("--client-cert FILE"), err)
 	}
 	return fmt.Errorf("the server does not accept the certificate of --client-cert; "+
