@@ -49,6 +49,9 @@ func IsRef(s string) bool {
 // Resolve returns the value of env:NAME, the content of file:PATH without the last line end, or ref
 // itself. A secret that is missing or empty is an error, and so is command:..., see Commands.
 func Resolve(ref string) (string, error) {
+	if ref == "env:" || ref == "file:" {
+		return "", fmt.Errorf("%s is followed by nothing; write it like env:NAME or file:PATH", ref)
+	}
 	if IsCommand(ref) {
 		return "", errors.New("command: runs a program, which is not possible here; use file:PATH")
 	}

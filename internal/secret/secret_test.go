@@ -69,6 +69,8 @@ func TestResolve(t *testing.T) {
 		{"environment", "env:POSTRIDER_TEST_SECRET", "from the environment", ""},
 		{"unset", "env:POSTRIDER_TEST_NO_SUCH", "", "POSTRIDER_TEST_NO_SUCH"},
 		{"set to nothing", "env:POSTRIDER_TEST_EMPTY", "", "POSTRIDER_TEST_EMPTY"},
+		{"no name", "env:", "", "env: is followed by nothing"},
+		{"no path", "file:", "", "file: is followed by nothing"},
 		{"file with newline", file("a", "from a file\n", 0o600), "from a file", ""},
 		{"file with CRLF", file("b", "from a file\r\n", 0o400), "from a file", ""},
 		{"one newline is cut, spaces stay", file("c", " x \n\n", 0o600), " x \n", ""},
