@@ -122,6 +122,17 @@ func TestLoginHalfGiven(t *testing.T) {
 	}
 }
 
+// TestLoginWithoutHost has a host that cannot be read, so nobody knows whether it is this one.
+func TestLoginWithoutHost(t *testing.T) {
+	const login = `username: u, password: p, security: none`
+	for _, host := range []string{`host: "127.0.0.1:25", `, "hots: 127.0.0.1, "} {
+		got := loadErrors(t, write(t, strings.Replace(minimal, "host: smtp.example.com", host+login, 1)), variables())
+		if !strings.Contains(got, "smtp.host") || strings.Contains(got, "smtp.security") {
+			t.Errorf("with %s the errors are\n%s\nwant nothing of smtp.security", host, got)
+		}
+	}
+}
+
 func TestHoldsPassword(t *testing.T) {
 	tests := []struct {
 		key, text string

@@ -123,7 +123,8 @@ func (r *reader) smtp(s *SMTP) {
 	if err := secret.OneLine(string(s.Password)); err != nil {
 		r.refuse("smtp.password", "%v", err)
 	}
-	if s.Security == "none" && s.Username != "" && !s.AllowPlaintext && !address.IsLoopback(s.Host) {
+	if s.Security == "none" && s.Username != "" && !s.AllowPlaintext &&
+		!r.hasError("smtp.host") && !address.IsLoopback(s.Host) {
 		r.refuse("smtp.security", "none would send the password unencrypted; "+
 			"use tls or starttls, or accept it with smtp.allow_plaintext: true")
 	}
