@@ -59,7 +59,7 @@ may be able to read it.
 		Example: `  postrider inbox import inboxes.csv --dry-run
   postrider inbox import inboxes.csv --check --yes
   postrider inbox import --from fetchmailrc ~/.fetchmailrc --dry-run`,
-		Args: takes(0, "one FILE.csv, or - for standard input"),
+		Args: takes(0, "one FILE.csv, - for standard input, or with --from one FILE or several"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if opts.from == "" && (len(args) > 1 || len(opts.addresses) > 0 || opts.oauth != "") {
 				return usage(errors.New("several files, --address and --oauth are for --from; " +
