@@ -36,7 +36,7 @@ status page shows. Runs may go on beside it.
 --list prints the proof: one line for every message, and for every task whose
 message is gone. --repair registers what is missing, as a run would; the next
 run forwards it, and compares a folder whose UIDs have other messages. Without
---inbox and --label it audits the active inboxes, else disabled ones, too.
+--inbox and --label it audits the active inboxes; with them, disabled ones, too.
 
 Exit codes:
   0   everything is accounted for, or --repair registered it, or no inbox is

@@ -45,11 +45,11 @@ and changes nothing.
 
 The message is a file, - for standard input, or with --task that of a registered
 task, which is fetched from its server: of one larger than forward.max_size only
-the header. For a file name with --inbox and --folder where it would have
-arrived: without --inbox conditions on the inbox and its labels are undecided
-and no address is left out as the inbox's own, and the folder is INBOX. Ages
-count from now, and for a task from its registration. With --at they count from
-that time, and a message without a date of its own arrived then.
+the header. For a file, --inbox and --folder say where it would have arrived.
+Without --inbox, conditions on the inbox and its labels are undecided, and no
+address is left out as the inbox's own. Ages count from now, and for a task from
+its registration. With --at they count from that time, and a message without a
+date of its own arrived then.
 
 Mode auto and arc ask the DNS, for at most five seconds. With --no-dns they act
 as if the DNS had not answered.
