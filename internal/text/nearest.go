@@ -2,9 +2,11 @@ package text
 
 import "strings"
 
-// Nearest is the known name that s is probably a misspelling of, or empty. It ignores case.
+// Nearest is the known name that s is probably a misspelling of, or empty. It ignores case. Of an
+// address only what is before the @ says how far off it may be: many inboxes share a domain.
 func Nearest(s string, known []string) string {
-	best, limit := "", max(1, len([]rune(s))/3)
+	name, _, _ := strings.Cut(s, "@")
+	best, limit := "", max(1, len([]rune(name))/3)
 	for _, k := range known {
 		if d := distance(strings.ToLower(s), strings.ToLower(k)); d <= limit {
 			best, limit = k, d-1
