@@ -134,9 +134,7 @@ func (o *outlet) publish(ctx, begin context.Context) error {
 		if err != nil || v.fault != nil {
 			return errors.Join(err, o.giveBack(ctx, o.close()))
 		}
-		if v.taken > 0 {
-			state = Destination{}
-		}
+		state = Destination{}
 		if o.size = min(2*o.size, o.to.Batch); time.Since(began) > o.to.Timeout/quickPart {
 			o.size = o.first()
 		}

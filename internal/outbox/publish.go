@@ -37,7 +37,7 @@ func (d *Dispatcher) batch(ctx context.Context, t *Target, claims []Claim, befor
 			said.Warn("an event was not taken in many tries; it is tried again")
 		}
 	}
-	if before.LastError != "" && v.taken > 0 {
+	if before.LastError != "" && (v.taken > 0 || v.refused > 0 && v.fault == nil) {
 		if err := d.works(after, t, before); err != nil {
 			return v, err
 		}
@@ -60,6 +60,7 @@ func key(e Entry) string {
 type verdict struct {
 	outcomes []Outcome
 	taken    int
+	refused  int
 	fault    error // of the destination; nil when it works
 	// The event is the likely reason: the destination took others, or failed over this one before.
 	event bool
@@ -89,6 +90,7 @@ func judge(claims []Claim, errs []error, giveUp time.Duration, stopped bool) ver
 		case err == nil:
 			v.taken++
 		case errors.As(err, new(*Refused)):
+			v.refused++
 			o.Status, o.Error = DeadLetter, err.Error()
 		case stopped:
 			o.Status, o.Error, o.Uncounted = Waiting, c.Error, true
@@ -116,7 +118,7 @@ func judge(claims []Claim, errs []error, giveUp time.Duration, stopped bool) ver
 func (d *Dispatcher) works(ctx context.Context, t *Target, before Destination) error {
 	news, err := d.Store.Works(ctx, t.Name)
 	if news && before.Failures > 0 {
-		d.Log.Warn("the destination takes events again", "destination", t.Name)
+		d.Log.Warn("the destination works again", "destination", t.Name)
 	}
 	return err
 }
