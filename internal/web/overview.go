@@ -134,9 +134,13 @@ func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox, audits []
 		if d.LastError+stopped == "" && d.Dead() == 0 {
 			continue
 		}
-		n := need{Title: fmt.Sprintf("%s: %d wait, %d are dead", d.Title(), d.Live(), d.Dead()), Says: d.LastError}
-		n.Fix = "postrider tries again by itself. " +
-			"Look at the dead ones: postrider event list --destination " + d.Name + " --status dead"
+		n := need{Title: fmt.Sprintf("%s: %d waiting, %d dead", d.Title(), d.Live(), d.Dead()), Says: d.LastError}
+		if d.LastError != "" {
+			n.Fix = "postrider tries again by itself. "
+		}
+		if d.Dead() > 0 {
+			n.Fix += "Look at the dead ones: postrider event list --destination " + d.Name + " --status dead"
+		}
 		if stopped != "" {
 			n.Fix = strings.ToUpper(stopped[:1]) + stopped[1:]
 		}

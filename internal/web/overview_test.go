@@ -85,11 +85,17 @@ func TestFollows(t *testing.T) {
 		{Name: "old", Counts: map[outbox.Status]int{outbox.Waiting: 1}, Removed: true},
 		{Name: outbox.Server, Counts: map[outbox.Status]int{outbox.DeadLetter: 2}},
 	}
-	s.get("/").has(t, http.StatusOK, "events for crm: 5 wait, 0 are dead", "connection refused",
-		"events for old: 1 wait, 0 are dead", "It is no longer in the section events",
+	home := s.get("/")
+	home.has(t, http.StatusOK, "events for crm: 5 waiting, 0 dead", "connection refused", "tries again by itself",
+		"events for old: 1 waiting, 0 dead", "It is no longer in the section events",
+		"actions on the servers: 0 waiting, 2 dead", "postrider event list --destination imap --status dead",
 		"postrider event skip --destination old",
 		`<dt>events for crm</dt><dd>5 waiting <span class="muted">since `, "2026-03-31 11:34",
 		`<dt>actions on the servers</dt><dd>0 waiting, <span class="bad">2 dead</span>`)
+	home.lacks(t, "postrider event list --destination crm")
+	if got := strings.Count(home.body, "tries again by itself"); got != 1 {
+		t.Errorf("%d destinations are said to be tried again, want only crm", got)
+	}
 }
 
 // TestChart: each message that ended is in one bar of each chart that its time is in.
