@@ -2,6 +2,8 @@ package sink
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
 
 	"postrider/internal/outbox"
@@ -29,12 +31,22 @@ func (o *ordered) Publish(ctx context.Context, batch []outbox.Message) []error {
 	var errs []error
 	for len(errs) < len(batch) {
 		round := firstRound(batch[len(errs):])
-		errs = append(errs, o.next.Publish(ctx, round)...)
+		errs = append(errs, explained(o.next.Publish(ctx, round))...)
 		for _, err := range errs {
 			if err != nil && !refused(err) {
 				rest := fmt.Errorf("not sent, because one before it failed: %w", err)
 				return append(errs, all(len(batch)-len(errs), rest)...)
 			}
+		}
+	}
+	return errs
+}
+
+// explained adds to a certificate that is not trusted how it becomes so.
+func explained(errs []error) []error {
+	for i, err := range errs {
+		if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+			errs[i] = fmt.Errorf("%w; name a file with the certificate of its issuer in ca_file", err)
 		}
 	}
 	return errs

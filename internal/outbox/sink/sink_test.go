@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +82,32 @@ func TestOpen(t *testing.T) {
 				_ = p.Close(t.Context())
 			}
 		})
+	}
+}
+
+// TestUntrusted: a certificate of an unknown issuer is refused, and the error names the fix.
+func TestUntrusted(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	at := server.Listener.Addr().String()
+	for _, url := range []string{
+		"https://" + at, "amqps://" + at + "/?queue=q", "rediss://" + at + "?stream=s",
+	} {
+		set := Settings{URL: url, Timeout: 5 * time.Second}
+		if strings.HasPrefix(url, "https") {
+			set.Secrets, set.AllowInternal = []string{secret}, true
+		}
+		p, err := Open(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = p.Publish(t.Context(), messages(1))[0]
+		if err == nil || !strings.Contains(err.Error(), "unknown authority; name a file") {
+			t.Errorf("%s: the error is %v, want one that names ca_file", url, err)
+		}
+		_ = p.Close(t.Context())
 	}
 }
 
