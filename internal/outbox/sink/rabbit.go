@@ -138,11 +138,13 @@ func (p *rabbit) returned(batch []outbox.Message, errs []error) []error {
 			if !ok {
 				return errs // the connection is closed: all that came back is read
 			}
+			fix := fmt.Sprintf("bind a queue to the exchange %q for %q", back.Exchange, back.RoutingKey)
+			if back.Exchange == "" {
+				fix = fmt.Sprintf("declare the queue %q as durable", back.RoutingKey)
+			}
 			for i, m := range batch {
 				if m.ID == back.MessageId && errs[i] == nil {
-					errs[i] = fmt.Errorf("publish to %s: no queue takes it (%s); "+
-						"declare the queue, or bind one to the exchange %q for %q",
-						p.at.name(), back.ReplyText, back.Exchange, back.RoutingKey)
+					errs[i] = fmt.Errorf("publish to %s: no queue takes it (%s); %s", p.at.name(), back.ReplyText, fix)
 				}
 			}
 		default:
