@@ -37,7 +37,7 @@ func (p *Publisher) judge(resp *http.Response) error {
 }
 
 // retryAfter reads the header Retry-After, seconds or a date (RFC 9110 10.2.3). It returns at most
-// 24 hours, and false for what is neither or is over.
+// 24 hours, in whole seconds, and false for what is neither or is over.
 func retryAfter(value string, now time.Time) (time.Duration, bool) {
 	if seconds, err := strconv.ParseUint(value, 10, 63); err == nil {
 		if seconds > uint64(LongestLater/time.Second) {
@@ -49,5 +49,5 @@ func retryAfter(value string, now time.Time) (time.Duration, bool) {
 	if err != nil || !at.After(now) {
 		return 0, false
 	}
-	return min(at.Sub(now), LongestLater), true
+	return min((at.Sub(now) + time.Second - 1).Truncate(time.Second), LongestLater), true
 }

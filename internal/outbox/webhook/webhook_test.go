@@ -135,6 +135,14 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// TestRetryAfterDate: a date is rounded up to seconds, as an error shows the pause.
+func TestRetryAfterDate(t *testing.T) {
+	at := now.Add(90 * time.Second).UTC().Format(http.TimeFormat)
+	if got, ok := retryAfter(at, now.Add(300*time.Millisecond)); !ok || got != 90*time.Second {
+		t.Errorf("the pause is %s, %t; want 1m30s", got, ok)
+	}
+}
+
 // meaning is how the outbox will take an error.
 func meaning(err error) string {
 	var later *outbox.Later
