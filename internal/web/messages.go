@@ -127,7 +127,7 @@ func (f searchForm) search(boxes []inbox.Inbox, zone *time.Location) (tasks.Sear
 	}
 	if label := f["label"]; label != "" {
 		boxes = slices.DeleteFunc(slices.Clone(boxes), func(in inbox.Inbox) bool {
-			return !slices.Contains(in.Labels.Texts(), label)
+			return !inbox.Selection{Labels: []string{label}}.Has(in)
 		})
 	}
 	if f["inbox"]+f["label"] != "" {

@@ -19,7 +19,7 @@ func TestSearch(t *testing.T) {
 	for _, query := range []string{
 		"q=LI.WEI", "q=hearing", "q=registry%40", "to=li.wei", "from=court+of", "subject=change+of+room",
 		"inbox=intake%40firm.example&q=room", "label=vip%3Dyes&q=hearing", "state=forwarded&q=room",
-		"q=room&since=2026-03-31", "q=room&until=2026-03-31",
+		"label=vip&q=hearing", "q=room&since=2026-03-31", "q=room&until=2026-03-31",
 	} {
 		s.get("/messages?"+query).has(t, http.StatusOK,
 			hearing, "li.wei@firm.example", "accepted by the relay", "queued as 4XkQ7z1Jp2")
