@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"sync"
 
+	"postrider/internal/config"
 	"postrider/internal/web"
 )
 
 // livePage is the status page of a process that stays up. It shows what the configuration in force
 // leads to. Who may use it is as it was at the start.
 type livePage struct {
+	config   config.Web
 	access   *web.Access
 	listener net.Listener
 
@@ -37,7 +39,7 @@ func (a *app) openLivePage(ctx context.Context, listen string) (*livePage, error
 	if err != nil {
 		return nil, err
 	}
-	return &livePage{access: access, listener: l}, nil
+	return &livePage{config: cfg.Web, access: access, listener: l}, nil
 }
 
 // show has requests answered by a page from now on. Done has new ones refused, unless another page

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 
 	"postrider/internal/contacts"
@@ -110,6 +111,9 @@ func (l *watchLoader) setup(ctx context.Context, s *services) (*watch.Setup, err
 	if err != nil {
 		w.closeEvents()
 		return nil, err
+	}
+	if !reflect.DeepEqual(s.cfg.Web, l.page.config) {
+		s.log.Warn("the section web was changed; that takes effect when the process starts again")
 	}
 	hide := l.page.show(page)
 	w.endPage = func() {

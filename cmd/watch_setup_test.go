@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -138,6 +139,35 @@ func TestOneConfigurationAtATime(t *testing.T) {
 	for _, s := range []*watch.Setup{old, next} {
 		s.End()
 		s.Close()
+	}
+}
+
+// TestWebChanged: who may use the page is as it was at the start, and the log says so.
+func TestWebChanged(t *testing.T) {
+	a, configure, migrate := watchedApp(t, "http://127.0.0.1:1")
+	configure("crm", "dead")
+	migrate()
+	page, err := a.openLivePage(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(page.close)
+	l := &watchLoader{app: a, page: page, log: slog.New(slog.DiscardHandler)}
+	for _, web := range []string{"", "web: {operators: [anna]}\n"} {
+		text, err := os.ReadFile(a.config)
+		if err := errors.Join(err, os.WriteFile(a.config, append(text, web...), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		setup, err := l.load(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := fmt.Sprint(a.err)
+		if said := strings.Contains(log, "the section web was changed"); said != (web != "") {
+			t.Errorf("with %q the log says that the section was changed: %t\n%s", web, said, log)
+		}
+		setup.End()
+		setup.Close()
 	}
 }
 
