@@ -122,9 +122,8 @@ func (j *Job) look(ctx context.Context, id int64) (t Task, why string, err error
 	return t, "", nil
 }
 
-// explain finds the reasons for a batch in which some tasks were not changed. Of the tasks that are
-// in another state now it cannot tell which ones this change moved, and which ones were changed
-// concurrently.
+// explain finds the reasons for a batch in which some tasks were not changed. If a task is in
+// another state now, it cannot tell whether this change moved it or it was changed concurrently.
 func (j *Job) explain(ctx context.Context, ids []int64, missing int, r *Applied) error {
 	for _, id := range ids {
 		t, moved, err := j.look(ctx, id)

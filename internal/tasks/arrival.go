@@ -12,16 +12,16 @@ import (
 
 // Tracker says what became of deliveries after the relay had accepted them.
 type Tracker interface {
-	// Arrived records what a report says of a delivery that the relay accepted, or may have
-	// accepted, with a line in the task's audit trail. A later statement replaces an earlier one
-	// only if it says more (ArrivalStatus.Beyond), so doing it twice changes nothing. Of other
-	// deliveries nothing is recorded. ErrNotFound: there is no such task or delivery.
+	// Arrived records what a report says about a delivery that the relay accepted, or may have
+	// accepted, with a line in the task's audit trail. A later report replaces an earlier one only
+	// if it says more (ArrivalStatus.Beyond), so calling Arrived twice changes nothing. For other
+	// deliveries it records nothing. ErrNotFound: there is no such task or delivery.
 	Arrived(ctx context.Context, who string, taskID int64, recipient string, a Arrival) (changed bool, err error)
-	// SentAs are the tasks, registered within that time, whose message has this Message-ID and went
-	// out, or may have: the newest first, at most 20. It reads all tasks of that time.
+	// SentAs returns the tasks, registered within that time, whose message has this Message-ID and
+	// was sent, or may have been: the newest first, at most 20. It reads all tasks of that time.
 	SentAs(ctx context.Context, messageID string, within time.Duration) ([]int64, error)
-	// Bounces counts, for each recipient, the deliveries of which a bounce was recorded within that
-	// time that is about the mailbox (Arrival.OfMailbox).
+	// Bounces counts, for each recipient, the deliveries for which a bounce about the mailbox was
+	// recorded within that time (Arrival.OfMailbox).
 	Bounces(ctx context.Context, within time.Duration) (map[string]int, error)
 }
 
@@ -76,24 +76,24 @@ func (a Arrival) Recorded(delivered *time.Time, now time.Time) Arrival {
 	return a
 }
 
-// Predates reports whether a report on a delivery of the task is about an attempt before an
-// operator requeued the task: it says a time before the delivery. The clocks of hosts may differ by
-// an hour. If nobody requeued the task, the clock was wrong when the delivery was recorded.
+// Predates reports whether a report is about an attempt before an operator requeued the task: the
+// report's time is before the delivery. The clocks of hosts may differ by an hour. If nobody
+// requeued the task, the clock was wrong when the delivery was recorded.
 func (t Task) Predates(a Arrival, d Delivery) bool {
 	return !t.QueuedAt.Equal(t.CreatedAt) &&
 		!a.At.IsZero() && d.DeliveredAt != nil && a.At.Before(d.DeliveredAt.Add(-time.Hour))
 }
 
 // Beyond reports whether a report says more than an earlier one: by its status, or because it
-// confirms what the earlier one only said of a member of an alias.
+// confirms what the earlier one said only about a member of an alias.
 func (a Arrival) Beyond(old Arrival) bool {
 	return a.Status.Beyond(old.Status) || a.Status == old.Status && a.confirms() && !old.confirms()
 }
 
 // OfMailbox reports whether a bounce says that the recipient's mailbox does not exist or takes no
 // mail (RFC 3463 X.1.X, X.2.1), and not that a message or its sender (X.1.7, X.1.8) was refused, or
-// that a member of an alias is gone. A code without an enhanced one does not say it: servers refuse
-// spam with 550, too.
+// that a member of an alias is gone. A reply code without an enhanced code is not enough: servers
+// refuse spam with 550, too.
 func (a Arrival) OfMailbox() bool {
 	if a.Target != "" || a.Enhanced == "5.1.7" || a.Enhanced == "5.1.8" {
 		return false
@@ -101,7 +101,7 @@ func (a Arrival) OfMailbox() bool {
 	return strings.HasPrefix(a.Enhanced, "5.1.") || a.Enhanced == "5.2.1"
 }
 
-// Line is what the audit trail says of it, besides its status.
+// Line is what the audit trail says about the arrival, besides its status.
 func (a Arrival) Line(recipient string) string {
 	recipient += a.forTarget()
 	if words := a.words(); words != "" {

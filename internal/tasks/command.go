@@ -15,14 +15,14 @@ type Command struct {
 	Meant []Status // those of them that are meant when the operator does not say which
 	Ended bool     // its ages count from the end of a task, not from its registration
 
-	// Bounced are the states that are meant when the operator gives --bounced. Tasks in the states
-	// OnlyBounced are not changed unless a delivery bounced.
+	// Bounced are the states that --bounced selects. Tasks in the states OnlyBounced are changed
+	// only if a delivery bounced.
 	Bounced, OnlyBounced []Status
 
 	do func(q Changer, ctx context.Context, by By, ids ...int64) (int, error)
 }
 
-// failed are the states of tasks that a recipient did not get, or may not have got.
+// failed are the states of tasks whose message a recipient did not get, or may not have got.
 var failed = []Status{Error, Uncertain, Dead}
 
 // RetryCommand requeues tasks.
@@ -43,7 +43,7 @@ func DeliveredCommand() Command {
 	return Command{From: FromByOperator(Forwarded), Meant: FromByOperator(Forwarded), do: Changer.Resolve}
 }
 
-// NotDeliveredCommand requeues uncertain tasks alone.
+// NotDeliveredCommand requeues tasks, but only uncertain ones.
 func NotDeliveredCommand() Command {
 	c := DeliveredCommand()
 	c.do = Changer.Requeue
@@ -58,7 +58,7 @@ func PurgeCommand() Command {
 // Fits reports whether the command may change the task.
 func (c Command) Fits(t Task) bool { return slices.Contains(c.From, t.Status) && !c.arrived(t) }
 
-// arrived reports whether the command is for bounced tasks only, and this one has not bounced.
+// arrived reports whether the command changes such a task only if it bounced, and this one did not.
 func (c Command) arrived(t Task) bool {
 	return slices.Contains(c.OnlyBounced, t.Status) && !t.HasBounced()
 }
@@ -74,8 +74,8 @@ func (c Command) states() string {
 	return strings.Join(names, ", ")
 }
 
-// Select completes a filter that an operator gave: without a status it means Meant, or Bounced, and
-// ages count as Ended says. A state that the command is not for is an error.
+// Select completes an operator's filter: without a status it selects Meant, or Bounced, and Ended
+// says from when ages count. A state that the command cannot change is an error.
 func (c Command) Select(f Filter) (Filter, error) {
 	for _, s := range f.Statuses {
 		if !slices.Contains(c.From, s) {

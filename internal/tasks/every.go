@@ -7,7 +7,7 @@ import (
 )
 
 // Every calls f at each turn of the interval until ctx ends or stop is called. Stop ends the
-// context of a call under way and waits for it. Leases are renewed like that.
+// context of a call under way and waits for the call. It is used to renew leases.
 func Every(ctx context.Context, interval time.Duration, f func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

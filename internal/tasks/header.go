@@ -6,8 +6,8 @@ import (
 	"postrider/internal/message"
 )
 
-// Header are the fields of a message's header, for events that include them. Its JSON is what these
-// have, and what is stored.
+// Header has the fields of a message's header, for events that include them. Its JSON is stored,
+// and is what the events contain.
 type Header struct {
 	Fields []HeaderField `json:"header"`     // in their order
 	Cut    bool          `json:"header_cut"` // fields are missing at the end: they would be too many

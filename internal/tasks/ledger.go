@@ -18,7 +18,7 @@ type Seen struct {
 	PurgedAs    string              // see PurgedAs; empty when something other than the queue deleted the task
 }
 
-// purgedVanished is PurgedAs of a task whose message was gone: should it show up again, it is new.
+// purgedVanished is PurgedAs of a task whose message was gone: if the message reappears, it is new.
 const purgedVanished = string(SkipVanished)
 
 // PurgedAs is what the ledger keeps of a task that is deleted.
@@ -49,10 +49,10 @@ type Planned struct {
 	PurgedAs string // Known: how its purged task ended
 }
 
-// Plan decides on the entries of a page, in their order. seen are the tasks of those that have a
-// row under the page's epoch, by UID; found are the rows whose fingerprint is an entry's
-// fingerprint or outline, ordered by task. Dropping is worse than repeating: what is not certainly
-// the same message is a new one.
+// Plan decides what to do with the entries of a page, in order. seen are the ledger rows of entries
+// under the page's epoch, by UID; found are the rows whose fingerprint is that of an entry, or its
+// outline, ordered by task. Losing a message is worse than repeating it, so a message that is not
+// certainly the same counts as new.
 func Plan(page Page, seen map[uint32]int64, found []Seen) []Planned {
 	p := newPlanner(page, found)
 	out := make([]Planned, len(page.Entries))
@@ -103,9 +103,9 @@ func (p *planner) plan(e Entry) Planned {
 	return out
 }
 
-// earlier finds the message in an older epoch of its folder: by its content, or by its outline when
-// its content was never read. Two equal messages find two tasks, or two that were there before the
-// start, one each. Those that need a message find one first.
+// earlier finds the message in an older epoch of its folder: by its content, or by its outline if
+// its content was never read. Of two equal messages, each finds its own task, or its own message
+// from before the start. Tasks that still need their message come first.
 func (p *planner) earlier(e Entry) (Seen, bool) {
 	for _, key := range []message.Fingerprint{e.Identity.Fingerprint, e.Outline} {
 		left := slices.DeleteFunc(slices.Clone(p.rows[key]), func(r Seen) bool {
@@ -125,8 +125,8 @@ func (p *planner) earlier(e Entry) (Seen, bool) {
 	return Seen{}, true
 }
 
-// turn orders tasks of equal messages, of which some may be gone: first those that are still to be
-// sent, then those that an operator may have sent again. A task whose message was gone comes last.
+// turn orders the tasks of equal messages, of which some may be gone: first those that are still to
+// be sent, then those that an operator may requeue. Tasks whose message was gone come last.
 func (r Seen) turn() int {
 	switch {
 	case !r.Status.Ended():
@@ -139,8 +139,8 @@ func (r Seen) turn() int {
 	return 2
 }
 
-// countBefore is how many messages of an outline were there before the start and have not been
-// found again: those of the epoch that has most of them, without those of this epoch.
+// countBefore is how many messages with an outline were there before the start and have not been
+// found again: the number in the epoch that has most of them, minus the number in this epoch.
 func countBefore(page Page, found []Seen) map[message.Fingerprint]int {
 	type key struct {
 		outline message.Fingerprint

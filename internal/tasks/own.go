@@ -8,26 +8,28 @@ import (
 	"postrider/internal/address"
 )
 
-// WaitRecheck is how long a task waits at most for the delivery of another one before it looks
-// again. It is woken when that is settled; only a wake-up that got lost waits so long.
+// WaitRecheck is how long a task waits at most for another task's delivery before it checks again.
+// When that delivery is settled, the task is woken; only if the wake-up is lost does it wait this
+// long.
 const WaitRecheck = time.Minute
 
 // Owner is the task that owns (scope, content, recipient).
 type Owner struct {
 	TaskID int64
-	// Open is set while the owner has not delivered, and may give the recipient up: an operator did
-	// not skip it.
+	// Open is set while the owner has not delivered to the recipient, and may still give it up (no
+	// operator skipped the owner).
 	Open bool
 }
 
-// Settled reports whether an owner in that status has settled its delivery. A task or a delivery
-// that is gone was purged, and had been settled.
+// Settled reports whether an owner in that status has settled its delivery. A task or delivery that
+// no longer exists was purged after it had been settled.
 func Settled(task Status, delivery DeliveryStatus) bool {
 	return task == Skipped || delivery != Pending && delivery != Sending
 }
 
-// OwnerOf is a task that owns the mailbox of a recipient, by where it stands. A delivery that was
-// refused and is still owned is open: the task is about to give it up.
+// OwnerOf makes the Owner of a recipient's mailbox from the status of its task and delivery. A
+// refused delivery whose recipient is still owned is open: the task is about to give the recipient
+// up.
 func OwnerOf(id int64, status Status, ds []Delivery, mailbox string) Owner {
 	return Owner{TaskID: id, Open: slices.ContainsFunc(ds, func(d Delivery) bool {
 		return address.Mailbox(d.Recipient) == mailbox &&
@@ -69,21 +71,21 @@ func Own(taskID int64, ds []Delivery, owners map[string]Owner) (out []Delivery, 
 	return out, take
 }
 
-// GivesUp are the recipients that a task no longer owns when its claim ends in this status: those
-// that were refused or given up, and, when the message was skipped, those that did not get it.
+// GivesUp returns the recipients that a task no longer owns when its claim ends in this status:
+// those that were refused or given up, and, if the message was skipped, those that did not get it.
 func GivesUp(status Status, ds []Delivery) []string {
 	return recipients(ds, func(d Delivery) bool {
 		return d.Status == Failed || status == Skipped && d.Status == Pending
 	})
 }
 
-// Settles are the recipients whose deliveries are settled when a claim ends in this status: tasks
-// that wait for one of them are due.
+// Settles returns the recipients whose deliveries are settled when a claim ends in this status:
+// tasks that wait for one of them become due.
 func Settles(status Status, ds []Delivery) []string {
 	return recipients(ds, func(d Delivery) bool { return Settled(status, d.Status) })
 }
 
-// Recipients are those whose deliveries are in one of the states.
+// Recipients returns the recipients whose deliveries are in one of the states.
 func Recipients(ds []Delivery, in ...DeliveryStatus) []string {
 	return recipients(ds, func(d Delivery) bool { return slices.Contains(in, d.Status) })
 }
@@ -98,7 +100,7 @@ func recipients(ds []Delivery, which func(Delivery) bool) []string {
 	return out
 }
 
-// Decided are the deliveries of a task by a new decision.
+// Decided returns the deliveries of a task for a new decision.
 func Decided(d *Decision) []Delivery {
 	var ds []Delivery
 	if d.Status() != Received {
@@ -111,8 +113,9 @@ func Decided(d *Decision) []Delivery {
 	return ds
 }
 
-// Begin is where a new task begins: by its decision, and by what its recipients have by other
-// tasks. wait is set when it has nothing to send before another task's delivery is settled.
+// Begin returns the state in which a new task begins, from its decision and from what other tasks
+// delivered to its recipients. wait is set if it has nothing to send until another task's delivery
+// is settled.
 func Begin(d *Decision, ds []Delivery) (status Status, skip SkipReason, reason string, wait bool) {
 	switch {
 	case d.Status() != Received:
@@ -125,7 +128,7 @@ func Begin(d *Decision, ds []Delivery) (status Status, skip SkipReason, reason s
 	return Skipped, SkipDuplicate, duplicateOf(ds), false
 }
 
-// OnlyWaits reports whether a task has nothing to send before another task's delivery is settled.
+// OnlyWaits reports whether a task has nothing to send until another task's delivery is settled.
 func OnlyWaits(ds []Delivery) bool {
 	return slices.ContainsFunc(ds, Delivery.Waits) &&
 		!slices.ContainsFunc(ds, func(d Delivery) bool { return d.Status == Sending || d.ToSend() })

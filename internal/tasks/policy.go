@@ -27,9 +27,9 @@ func (p Policy) Backoff(n int) time.Duration {
 	return time.Duration(min(d, float64(p.Max)) * (0.7 + 0.6*p.Jitter()))
 }
 
-// Settle decides where a task goes after an attempt, by its deliveries. Status Received means that
-// it only waits for deliveries of other tasks: release it. Deliveries that are given up on become
-// failed. One whose outcome is unknown is not: then an operator has to decide.
+// Settle decides the status of a task after an attempt, from its deliveries. Status Received means
+// that it only waits for deliveries of other tasks: release it. Deliveries that are given up become
+// failed, except those whose outcome is unknown: an operator has to decide about them.
 func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 	res := Result{Deliveries: ds}
 	open := filter(ds, func(d Delivery) bool { return d.Status == Sending || d.ToSend() })
@@ -72,8 +72,8 @@ func (p Policy) Settle(t Task, now time.Time, ds []Delivery) Result {
 	return res
 }
 
-// notSent says who failed the deliveries: the relay by its reply, or postrider, as with a suspended
-// recipient.
+// notSent says why the deliveries failed: the relay refused them, or postrider did not send them,
+// for example because the recipient is suspended.
 func notSent(failed []Delivery) string {
 	switch refused := filter(failed, func(d Delivery) bool { return d.Code != 0 }); len(refused) {
 	case len(failed):
@@ -96,8 +96,8 @@ func giveUp(ds []Delivery) []Delivery {
 	return out
 }
 
-// Fail is Settle for an attempt that did not get as far as the relay: the message could not be
-// fetched, read, decided on, composed or signed.
+// Fail is Settle for an attempt that did not reach the relay: the message could not be fetched,
+// read, decided, composed or signed.
 func (p Policy) Fail(t Task, now time.Time, ds []Delivery, err error) Result {
 	res := Result{Status: Error, Delay: p.Backoff(t.Attempts), Reason: err.Error(), Deliveries: ds}
 	if !p.exhausted(t, now) {
@@ -115,7 +115,7 @@ func (p Policy) Fail(t Task, now time.Time, ds []Delivery, err error) Result {
 	return res
 }
 
-// withdrawn are the deliveries of a task that will not be sent any more.
+// withdrawn marks as failed the deliveries of a task that will not be sent any more.
 func withdrawn(ds []Delivery) []Delivery {
 	ds = slices.Clone(ds)
 	for i := range ds {

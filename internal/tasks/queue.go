@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Queue is the registry and the queue, as views for each kind of caller. It is safe for concurrent
-// use by any number of processes.
+// Queue is the registry and the queue, as one interface for each kind of caller. It is safe for
+// concurrent use by any number of processes.
 type Queue interface {
 	Registrar
 	Worker
@@ -23,13 +23,13 @@ type Queue interface {
 type Registrar interface {
 	// Unseen returns those of uids that have no disposition yet under epoch, in the order given.
 	Unseen(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error)
-	// Unregistered is Unseen that counts only tasks as a disposition, and not messages that were
-	// there before the start.
+	// Unregistered is like Unseen, but messages that were there before the start do not count as
+	// having a disposition, only tasks do.
 	Unregistered(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error)
 	// Noted returns the ledger's messages of a folder with a UID in [from, to], by ascending UID.
 	Noted(ctx context.Context, folderID, epoch int64, from, to uint32) ([]Noted, error)
-	// Restate records what the server says now of messages that are in the ledger, whose content is
-	// known and was found to be the same. Of what it does not say, the old statement stays.
+	// Restate records what the server says now about messages in the ledger whose content is known
+	// and was found to be the same. What the server does not say stays as it was.
 	Restate(ctx context.Context, folderID, epoch int64, now map[uint32]Stated) error
 	// Register gives every message of the page its disposition, records the decisions and moves the
 	// folder's cursor, in one transaction. Doing it twice changes nothing. ErrEpochChanged when the
@@ -39,8 +39,8 @@ type Registrar interface {
 	// Baseline notes messages that were there before the start, and that everything up to
 	// page.Cursor has been noted. It fails as Register does.
 	Baseline(ctx context.Context, page Page) error
-	// Unreconciled reports whether live tasks of an older epoch still wait to be found again in the
-	// folder.
+	// Unreconciled reports whether there are live tasks of an older epoch whose messages have not
+	// been found again in the folder yet.
 	Unreconciled(ctx context.Context, folderID, epoch int64) (bool, error)
 }
 
@@ -50,16 +50,16 @@ type Worker interface {
 	// claims nothing once ctx has ended; a claim under way is finished and returned, because an
 	// unknown claim would have to wait for its lease to run out.
 	Receive(ctx context.Context, want Want) ([]Claim, error)
-	// Extend renews the leases of the receipts. Those that are lost are returned.
+	// Extend renews the leases of the receipts, and returns the receipts that are lost.
 	Extend(ctx context.Context, lease time.Duration, receipts []Receipt) (lost []Receipt, err error)
 	// Reserve records what a claimed task's message is and who gets it, and takes what the task
-	// needs to own (see Own). It returns the deliveries as they stand then: those that are pending
-	// and do not wait may be sent. Call it for a claim of another revision, and for one with
-	// deliveries that wait.
+	// needs to own (see Own). It returns the deliveries after that: those that are pending and do
+	// not wait may be sent. Call it for a claim that was decided under another revision, and for
+	// one with deliveries that wait.
 	Reserve(ctx context.Context, r Receipt, res Reservation) ([]Delivery, error)
-	// Sending commits, before the final dot, which recipients the message is about to go to, and in
-	// which form. If the claim is not recorded yet (Offer), the same transaction records it;
-	// ErrTaken if the task has changed since it was registered.
+	// Sending commits, before the final dot is sent, which recipients the message is about to go
+	// to, and in which form. If the claim is not recorded yet (Offer), the same transaction records
+	// it; ErrTaken if the task has changed since it was registered.
 	Sending(ctx context.Context, c Claim, as Form, deliveries []Delivery) error
 	// Note adds a line about a claimed task to its audit trail, unless it is there already.
 	Note(ctx context.Context, r Receipt, note Note) error
@@ -68,25 +68,25 @@ type Worker interface {
 	// nothing; the same goes for Release.
 	Finish(ctx context.Context, r Receipt, res Result) error
 	// Release puts the task back and does not count the attempt. Without a delay it gets its old
-	// place. A task that waits for another task's delivery comes back when that delivery is
+	// place. A task that waits for another task's delivery becomes due when that delivery is
 	// settled, and after WaitRecheck at the latest. For a claim that is not recorded (Offer)
 	// Release returns ErrTaken and changes nothing.
 	Release(ctx context.Context, c Claim, reason string, delay time.Duration, deliveries []Delivery) error
 }
 
-// Operator is for people. What an operator does is a line in the audit trail, with who, when and
-// why. Tasks in a state that a method is not for stay as they are. The methods report how many
-// tasks changed.
+// Operator is for people. Everything that an operator does is recorded in the audit trail, with
+// who, when and why. A method leaves alone the tasks in states that it does not handle. The methods
+// report how many tasks changed.
 type Operator interface {
 	// Requeue starts tasks again; forwarded ones only when a delivery has bounced. Recipients that
 	// were delivered stay delivered, except those that bounced. When no recipient has the message,
 	// it is decided again.
 	Requeue(ctx context.Context, by By, ids ...int64) (int, error)
 	// Skip ends tasks. They own their recipients from then on: equal messages are their duplicates,
-	// also once they are purged.
+	// even after they are purged.
 	Skip(ctx context.Context, by By, ids ...int64) (int, error)
 	// Resolve settles unknown outcomes: the recipients in question have the message. The task ends
-	// as forwarded, or goes on for recipients that do not have it.
+	// as forwarded, or continues for recipients that do not have it.
 	Resolve(ctx context.Context, by By, ids ...int64) (int, error)
 	// Purge deletes tasks in one of the states Purgeable. What was seen stays known.
 	Purge(ctx context.Context, by By, ids ...int64) (int, error)
@@ -96,9 +96,9 @@ type Operator interface {
 	// trail has a line about it, if it was active.
 	Disable(ctx context.Context, by By, inboxID int64) error
 	// Remove disables an inbox and deletes it with its folders, its tasks and its part of the
-	// ledger. The audit trail stays, and so does who got which content. When it is cut short, the
-	// inbox is disabled and has no cursors and no live tasks: doing it again goes on. ErrSending
-	// when Disable leaves a claim: the inbox is only disabled then.
+	// ledger. The audit trail stays, and so does who got which content. If it is interrupted, the
+	// inbox is disabled and has no cursors and no live tasks; calling it again continues. It
+	// returns ErrSending if Disable leaves a claim: the inbox is then only disabled.
 	Remove(ctx context.Context, who string, inboxID int64) error
 	// Forget drops from the ledger those of the messages whose tasks something other than the queue
 	// deleted (Disposition.Lost), so that they can be registered again. Their duplicates are
@@ -116,7 +116,8 @@ type Reader interface {
 	// InboxEvents is what operators did to an inbox, the newest first, at most limit of them. It
 	// outlives the inbox.
 	InboxEvents(ctx context.Context, inboxID int64, limit int) ([]Event, error)
-	// Stats are those of each of the inboxes. Any number of them takes a few statements.
+	// Stats returns the counts of each inbox. It takes a few statements, however many inboxes there
+	// are.
 	Stats(ctx context.Context, inboxIDs []int64) (map[int64]Stats, error)
 }
 
@@ -128,8 +129,9 @@ type Schedule interface {
 	// DueOf counts the tasks of inboxes that could be claimed now. Inboxes that have none are not
 	// in it.
 	DueOf(ctx context.Context, inboxIDs []int64) (map[int64]int, error)
-	// NextDue is in how long the next task of the inboxes can be claimed that cannot be claimed
-	// now: its pause is over, or the lease of its claim. ok is false when there is none.
+	// NextDue returns the time until the next task of the inboxes that cannot be claimed now
+	// becomes due, because its pause ends or the lease of its claim expires. ok is false when there
+	// is none.
 	NextDue(ctx context.Context, inboxIDs []int64) (in time.Duration, ok bool, err error)
 }
 
@@ -151,7 +153,7 @@ type Auditor interface {
 type Retention interface {
 	// EndAbandoned ends the claims of tasks of disabled inboxes whose leases have run out: no
 	// worker takes such a claim over. A task that was being sent ends as uncertain, and gives up
-	// its other recipients, as Disable has it do. A worker that comes back has lost the lease.
+	// its other recipients, as with Disable. A worker that comes back has lost the lease.
 	EndAbandoned(ctx context.Context) (int, error)
 	// Expire deletes the forwarded tasks of the inboxes that ended longer than age ago, the oldest
 	// of an inbox first, at most limit of them.
@@ -199,7 +201,7 @@ type Filter struct {
 	Due        bool          // could be claimed now
 	Bounced    bool          // with a delivery that bounced
 
-	// Parts of texts; upper and lower case are the same. No index serves them.
+	// Parts of texts, compared without case. No index serves them.
 	Sender, Recipient, Subject, MessageID string
 
 	Limit int // newest first when set, oldest first otherwise

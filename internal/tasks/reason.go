@@ -37,7 +37,7 @@ func gaveUp(t Task, now time.Time) string {
 	return fmt.Sprintf("given up after %s in %s: ", text.Count(t.Attempts, "attempt"), age)
 }
 
-// duplicateOf is the reason of a task whose recipients all have the content by other tasks.
+// duplicateOf is the reason of a task whose recipients all have the content through other tasks.
 func duplicateOf(ds []Delivery) string {
 	return "duplicate: the same message is " + owners(ds, Duplicated)
 }
@@ -68,8 +68,8 @@ func BySkip(by By) string {
 // Disabled is why tasks lose their claims when their inbox is disabled.
 const Disabled = "its inbox was disabled"
 
-// TakenOver is what the audit trail says of a claim that another worker takes over, and which
-// recipients the message may have gone to by then.
+// TakenOver is what the audit trail says about a claim that another worker takes over, and about
+// the recipients who may have the message by then.
 func TakenOver(from string, ds []Delivery) string {
 	sending := Recipients(ds, Sending)
 	if len(sending) == 0 {
@@ -92,7 +92,7 @@ func Stale(is Status, heldBy string, inboxActive bool) string {
 	return fmt.Sprintf("the task is %s: it was changed concurrently", is)
 }
 
-// Conflict is what the audit trail says of a stale receipt whose holder wanted the task to become
+// Conflict is what the audit trail says about a stale receipt whose holder tried to set the status
 // wanted.
 func Conflict(wanted Status, stale string) string {
 	return fmt.Sprintf("the lease was lost, so the status %s was not recorded; %s", wanted, stale)

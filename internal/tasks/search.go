@@ -13,12 +13,12 @@ import (
 type Finder interface {
 	// Search returns tasks that match, the newest first.
 	Search(ctx context.Context, s Search) (Found, error)
-	// History counts the tasks of the inboxes that ended since then, by the hour and the state they
-	// stand in. Purged tasks are not in it.
+	// History counts the tasks of the inboxes that ended since then, by hour and state. Purged
+	// tasks are not counted.
 	History(ctx context.Context, inboxIDs []int64, since time.Time) ([]Ended, error)
 }
 
-// Search is what people know of a message. Empty fields match everything. Texts are parts, and
+// Search is what people know about a message. Empty fields match everything. Texts are parts, and
 // upper and lower case are the same.
 type Search struct {
 	Text                                  string // of the sender, a recipient, the subject or the Message-ID
@@ -38,7 +38,7 @@ type Search struct {
 // Found is the answer to a Search.
 type Found struct {
 	Tasks []Task
-	// Next is Search.Before for the older ones; 0 when there are none.
+	// Next is the Search.Before that finds the older ones; 0 when there are none.
 	Next int64
 	// Until is when the oldest task that was looked at was registered, if the search ended because
 	// it had read Search.Examine tasks; nil otherwise.
@@ -52,7 +52,7 @@ type Ended struct {
 	N      int
 }
 
-// Matches reports whether a task is one of those that the search is for. Before does not count.
+// Matches reports whether a task matches the search, without regard to Before.
 func (s Search) Matches(t Task) bool {
 	return (len(s.Statuses) == 0 || slices.Contains(s.Statuses, t.Status)) && (!s.Bounced || t.HasBounced()) &&
 		(s.Inboxes == nil || slices.Contains(s.Inboxes, t.InboxID)) &&
@@ -62,7 +62,7 @@ func (s Search) Matches(t Task) bool {
 			text.Contains(t.Identity.MessageID, s.Text) || t.hasRecipient(s.Text))
 }
 
-// ByText reports whether texts have to be compared, and ByRecipient whether those of recipients.
+// ByText reports whether texts have to be compared, and ByRecipient whether recipients have to be.
 func (s Search) ByText() bool { return s.Sender+s.Subject+s.MessageID != "" || s.ByRecipient() }
 
 // ByRecipient is explained at ByText.

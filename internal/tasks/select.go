@@ -8,7 +8,7 @@ import (
 	"postrider/internal/text"
 )
 
-// Tally counts the tasks that a filter selects, for the question whether they are meant.
+// Tally counts the tasks that a filter selects, for the question to the operator.
 type Tally struct {
 	IDs      []int64
 	byStatus map[Status]int

@@ -23,7 +23,7 @@ func (s Stated) Seconds() Stated {
 	return s
 }
 
-// Differs says what the server states otherwise now. What is unknown does not differ.
+// Differs says which of the values the server now states differently. Unknown values do not differ.
 func (s Stated) Differs(now Stated) (date, size bool) {
 	date = !s.Received.IsZero() && !now.Received.IsZero() && s.Received.Unix() != now.Received.Unix()
 	size = s.Size > 0 && now.Size > 0 && s.Size != now.Size
@@ -50,9 +50,9 @@ const (
 	Another                  // a different message
 )
 
-// Like compares what the server states now. Servers correct a size, and change dates when a mail
-// store is moved or the clocks change: where the content is known, only that shows that a message
-// is a different one. Otherwise both have to differ.
+// Like compares a noted message with what the server states now. Servers correct sizes, and change
+// dates when a mail store is moved or the clocks change. So if the content is known, only the
+// content can show that it is a different message. Otherwise both size and date have to differ.
 func (n Noted) Like(now Stated) Likeness {
 	switch date, size := n.Stated.Differs(now); {
 	case !date && !size:

@@ -2,7 +2,7 @@ package tasks
 
 import "slices"
 
-// Status is where a task stands.
+// Status is the state of a task.
 type Status string
 
 // The states of a task.
@@ -92,8 +92,8 @@ func From(to Status) []Status {
 	return out
 }
 
-// FromByOperator are the states out of which an operator may take a task to to. A task in progress
-// belongs to its worker.
+// FromByOperator returns the states from which an operator may move a task to the given one. A task
+// in progress belongs to its worker.
 func FromByOperator(to Status) []Status {
 	return slices.DeleteFunc(From(to), func(s Status) bool { return s == InProgress })
 }

@@ -4,19 +4,19 @@
 // cursor past it. A task is claimed with a fresh receipt and changed with the same receipt. The
 // receipt alone decides: a worker whose lease ran out, but whose task nobody else has claimed or
 // changed, still finishes it. Otherwise every call reports ErrLeaseLost and changes nothing, and
-// the conflict goes into the audit trail. A process may start to send a task that it has just
-// registered before it has claimed it, see Offer.
+// the conflict goes into the audit trail. A process may begin a transaction for a task that it has
+// just registered before it claims the task, see Offer.
 //
-// Who gets a message is decided once and recorded (Decision). Nobody gets the same content twice:
-// a delivery goes out only while its task owns the row (scope, content, recipient), see Own.
+// Who gets a message is decided once and recorded (Decision). Nobody gets the same content twice: a
+// delivery is sent only while its task owns the row (scope, content, recipient), see Own.
 //
 // A delivery is `sending` before the relay gets the final dot, and `delivered` only after its
 // reply. A process that dies in between leaves `sending` behind: that message, and only that, may
 // arrive twice.
 //
-// The package has the contract, the states and the policy. It knows neither IMAP nor SMTP.
-// sqlqueue implements it on MySQL, MariaDB and SQLite, memqueue in memory; taskstest is the suite
-// that both pass.
+// The package has the contract, the states and the policy. It knows neither IMAP nor SMTP. sqlqueue
+// implements the contract on MySQL, MariaDB and SQLite, memqueue in memory; taskstest is the test
+// suite that both pass.
 package tasks
 
 import (
@@ -35,7 +35,7 @@ var ErrLeaseLost = errors.New("the lease of the task was lost")
 
 // ErrTaken reports that a task has changed since this process registered it: another worker claimed
 // it, an operator changed it, or its inbox was disabled. The claim was never recorded and nothing
-// was sent. Drop it.
+// was sent. Drop the task.
 var ErrTaken = errors.New("the task was claimed or changed by somebody else after it was registered")
 
 // ErrSending reports that a message of an inbox is being sent: the inbox cannot be removed yet.
@@ -63,8 +63,8 @@ const (
 	High   Priority = 1
 )
 
-// Identity is what is known of a message by its content. Of a message that could not be read, and
-// of one of which only the header was read, Fingerprint is the outline.
+// Identity is what the content of a message tells about it. If the message could not be read, or
+// only its header was read, Fingerprint is the outline.
 type Identity struct {
 	Fingerprint message.Fingerprint
 	MessageID   string
@@ -74,7 +74,7 @@ type Identity struct {
 	Size        int64     // octets
 }
 
-// Task is the registration of one message and where it stands.
+// Task is the registration of one message, and its state.
 type Task struct {
 	ID       int64
 	InboxID  int64
@@ -109,7 +109,7 @@ type Task struct {
 	Deliveries []Delivery // by recipient
 }
 
-// Form is how a message goes out.
+// Form is how a message is sent.
 type Form struct {
 	Mode       string // redirect, rewrite, attach, notice; empty while that is not decided
 	ModeReason string // why, where that was decided for this message; mostly empty
@@ -125,7 +125,7 @@ func (t Task) Begun() bool { return t.InDoubt || Reached(t.Deliveries) }
 // UIDValidity is the server's value, as 32 bits.
 func (t Task) UIDValidity() uint32 { return uint32(t.Epoch) }
 
-// DeliveryStatus is how far one recipient of a task got.
+// DeliveryStatus is the state of one recipient of a task.
 type DeliveryStatus string
 
 // The states of a delivery.
@@ -141,15 +141,15 @@ const (
 type Delivery struct {
 	Recipient string
 	Status    DeliveryStatus
-	// DuplicateOf is the task by which the recipient has the same content. Of a pending delivery it
-	// is the task whose delivery this one waits for; 0 when it waits for none.
+	// DuplicateOf is the task through which the recipient has the same content. For a pending
+	// delivery, it is the task whose delivery this one waits for; 0 if it waits for none.
 	DuplicateOf int64
 	Code        int    // the relay's last reply code, 0 when there was none
 	Reply       string // the relay's last words, or what happened instead
 	Attempts    int
 	DeliveredAt *time.Time
-	// Arrival is what became of it then; nil when nothing is known. The Reader, the Finder and the
-	// Auditor fill it in; workers do not need it.
+	// Arrival is what became of the delivery after that; nil when nothing is known. The Reader, the
+	// Finder and the Auditor fill it in; workers do not need it.
 	Arrival *Arrival
 }
 
@@ -164,7 +164,7 @@ func stands(ds []Delivery, in ...DeliveryStatus) bool {
 	return slices.ContainsFunc(ds, func(d Delivery) bool { return slices.Contains(in, d.Status) })
 }
 
-// Reached reports whether a recipient has the message by this task, or may have it.
+// Reached reports whether a recipient has the message through this task, or may have it.
 func Reached(ds []Delivery) bool { return stands(ds, Delivered, Sending) }
 
 // Event is one line of the audit trail: of a task, or of an inbox.
@@ -183,16 +183,17 @@ type Receipt struct {
 	Worker string // who made the claim, for the audit trail
 }
 
-// Claim is a task in the hands of a worker, with the receipt for changing it.
+// Claim is a task that a worker processes, with the receipt for changing it.
 type Claim struct {
 	Task    Task
 	Receipt Receipt
-	// Alone is set for a task that lost its lease before: its worker may have crashed because of
-	// it, so nothing else should be in work beside it.
+	// Alone is set for a task whose lease was lost before: its worker may have crashed because of
+	// it, so nothing else should be processed at the same time.
 	Alone bool
 	At    time.Time // when it was claimed, by the registry's clock
 	Due   time.Time // when it had become visible: Release puts it back there, which keeps the order
-	// Lease is that of an Offer, which the first Sending records; 0 of a claim that is recorded.
+	// Lease is the lease of an Offer, which the first Sending records; 0 for a claim that is
+	// recorded.
 	Lease time.Duration
 }
 
