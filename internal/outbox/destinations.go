@@ -31,7 +31,7 @@ func (r *destinationRow) into() []any {
 	return []any{&r.Name, &r.Target, &r.Failures, &r.retryAt, &r.Gone, &r.LastError}
 }
 
-// Destinations are those that have failed since they last worked, by name.
+// Destinations returns the destinations that have failed since they last worked, by name.
 func (s *Store) Destinations(ctx context.Context) (map[string]Destination, error) {
 	out := map[string]Destination{}
 	err := s.db.View(ctx, func(tx *gorm.DB) error {
@@ -52,15 +52,16 @@ func (s *Store) Destinations(ctx context.Context) (map[string]Destination, error
 	return out, nil
 }
 
-// The pauses of a destination that is at fault and does not ask for one: they double.
+// The pauses of a failing destination that does not ask for a pause itself: they double.
 const (
 	firstPause   = 5 * time.Second // also the shortest that it can ask for
 	LongestPause = 15 * time.Minute
 )
 
 // fault records that a destination failed, and pauses it for all processes: for as long as it asks,
-// or longer each time. When an event is the likely reason, that is no failure of a destination that
-// has worked since it failed. news reports whether it failed first now, or is gone first now.
+// or longer each time. If one event is the likely cause, it is not a failure of a destination that
+// has worked since. news reports whether the destination has only now begun to fail, or is only now
+// gone.
 func (s *Store) fault(ctx context.Context, d Destination, v verdict) (news bool, _ error) {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		rows, err := db.Query(tx, (*destinationRow).into, s.db.Lock(sqlDestination), d.Name)
@@ -90,7 +91,7 @@ func (s *Store) fault(ctx context.Context, d Destination, v verdict) (news bool,
 	return news, nil
 }
 
-// Works forgets the faults of a destination. So does an operator who enables one that was gone. It
+// Works forgets the failures of a destination, as when an operator enables one that was gone. It
 // reports whether there were any.
 func (s *Store) Works(ctx context.Context, name string) (news bool, _ error) {
 	err := s.db.Change(ctx, func(tx *gorm.DB, _ time.Time) error {

@@ -9,7 +9,7 @@ import (
 	"postrider/internal/db"
 )
 
-// Target is a destination of events, and how to hand them to it.
+// Target is a destination of events, and how to send them to it.
 type Target struct {
 	Destination
 	Publisher Publisher
@@ -18,8 +18,8 @@ type Target struct {
 	GiveUp    time.Duration // an event that fails and is older is dead, unless the destination asks for time
 }
 
-// Dispatcher finds out what follows from occurrences, and hands events to their destinations. All
-// fields must be set. Any number of processes may do that.
+// Dispatcher turns occurrences into entries, and sends events to their destinations. All fields
+// must be set. Any number of processes may run one.
 type Dispatcher struct {
 	Store   *Store
 	Plan    Plan
@@ -30,7 +30,7 @@ type Dispatcher struct {
 	Log     *slog.Logger
 }
 
-// How often things are looked at, and how much at once.
+// How often the outbox is read, and how much at once.
 const (
 	lookEvery = 5 * time.Second
 	// After a round that was woken: what woke it may be committed late; and between looks for what
@@ -81,7 +81,7 @@ func (d *Dispatcher) Run(ctx context.Context, woken, last <-chan struct{}) {
 	}
 }
 
-// expand expands all occurrences that there are, and wakes those who have something to publish.
+// expand expands all occurrences, and wakes the outlets that have something to publish.
 func (d *Dispatcher) expand(ctx context.Context, outlets []*outlet) error {
 	for ctx.Err() == nil {
 		wants := make([]Want, len(outlets))
@@ -117,9 +117,9 @@ type rounds struct {
 }
 
 // run does a round at once, after each element of news, and every few seconds, until ctx ends. A
-// round that begins after last was closed is the final one. An error is the database's. A process
-// that stays up has no final round. It logs elsewhere that the database cannot be used, but not
-// that the outbox alone cannot: that is logged here, once.
+// round that begins after last was closed is the final one. An error comes from the database. A
+// process that stays up has no final round. It logs elsewhere that the database cannot be used;
+// that only the outbox cannot be used is logged here, once.
 func (r *rounds) run(ctx context.Context, round func() error) {
 	wait, logged := lookEvery, false
 	for ctx.Err() == nil {

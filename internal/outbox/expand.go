@@ -14,7 +14,7 @@ import (
 	"postrider/internal/db"
 )
 
-// Planned is an entry that is to take the place of an occurrence.
+// Planned is an entry that will replace an occurrence.
 type Planned struct {
 	Occurrence  Occurrence
 	Destination string
@@ -40,9 +40,9 @@ type Expanded struct {
 // maxTries bounds how often Expand plans again.
 const maxTries = 20
 
-// Expand replaces the oldest occurrences, at most most of them, by entries. It also claims new
-// events, up to what wants asks for, so that they need not be looked up again: the first event of
-// each task, unless an earlier event of that task has not ended yet.
+// Expand replaces up to most of the oldest occurrences with entries. It also claims new events, as
+// many as wants asks for, so that they need not be looked up again: the first event of each task,
+// unless an earlier event of that task has not ended yet.
 //
 // If the occurrences were changed concurrently, it plans again. A kill at any point leaves either
 // the occurrence or all of its entries.
@@ -88,7 +88,7 @@ func (s *Store) oldest(ctx context.Context, most int) (out []Occurrence, _ error
 	return out, nil
 }
 
-// errTaken is that others have expanded some of the occurrences.
+// errTaken means that others have already expanded some of the occurrences.
 var errTaken = errors.New("the occurrences were changed concurrently")
 
 // replace returns errTaken if not all of the occurrences are there.
@@ -138,7 +138,7 @@ func waitingIn(entries []Entry) map[string]bool {
 	return out
 }
 
-// entriesOf are the entries that are planned, not claimed yet.
+// entriesOf returns the planned entries, which are not claimed yet.
 func entriesOf(planned []Planned, now time.Time) []Entry {
 	entries := make([]Entry, len(planned))
 	for i, p := range planned {
@@ -164,8 +164,8 @@ type lane struct {
 
 func (l *lane) into() []any { return []any{&l.taskID, &l.destination} }
 
-// claimNew claims those of the new entries that are wanted, and that Receive would claim. They have
-// no IDs yet.
+// claimNew claims the new entries that are wanted and that Receive would also claim. They have no
+// IDs yet.
 func claimNew(tx *gorm.DB, entries []Entry, wants []Want) (claims []Claim, _ error) {
 	wanted := map[string]Want{}
 	for _, w := range wants {
@@ -208,7 +208,7 @@ func claimNew(tx *gorm.DB, entries []Entry, wants []Want) (claims []Claim, _ err
 	return claims, nil
 }
 
-// distinct has each ID once: a list of more than 1,000 is another query to MariaDB.
+// distinct returns each ID once: MariaDB runs a query differently if a list has more than 1,000.
 func distinct(ids []int64) []int64 {
 	slices.Sort(ids)
 	return slices.Compact(ids)

@@ -28,7 +28,7 @@ func (s *Store) Finish(ctx context.Context, outcomes ...Outcome) (lost []Claim, 
 	return lost, nil
 }
 
-// trail writes the lines of those outcomes that count.
+// trail writes the audit lines of the outcomes that took effect.
 func trail(tx *gorm.DB, now time.Time, outcomes []Outcome) error {
 	outcomes = slices.DeleteFunc(slices.Clone(outcomes), func(o Outcome) bool { return o.Trail == Line{} })
 	claims := make([]Claim, len(outcomes))
@@ -58,7 +58,7 @@ type result struct {
 	uncounted bool
 }
 
-// alike groups the claims with the same result: one statement is for all of them.
+// alike groups claims with the same result, so that one statement records all of them.
 func alike(outcomes []Outcome) map[result][]Claim {
 	out := map[result][]Claim{}
 	for _, o := range outcomes {

@@ -33,8 +33,8 @@ func Note(tx *gorm.DB, now time.Time, os []Occurrence) error {
 	return db.Insert(tx, tableOccurrences, columnsOfOccurrences, rows)
 }
 
-// Digest tells one URL of a destination from another. Its user, its password and its parameters do
-// not count: the digest of a password would help to guess it.
+// Digest distinguishes the URLs of a destination. User, password and parameters are left out,
+// because the digest of a password would help to guess it.
 func Digest(url string) string {
 	url, _, _ = strings.Cut(url, "?")
 	scheme, rest, _ := strings.Cut(url, "://")

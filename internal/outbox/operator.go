@@ -79,11 +79,11 @@ func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
 	return rows[0].entry(), nil
 }
 
-// Retry requeues dead and skipped entries with all their attempts, and makes waiting ones due now.
-// It ends the pauses of their destinations, and of the actions of their inboxes, but enables no
-// destination that is gone. An event that could not be made is not retried. It returns how many
-// entries changed. Each one adds a line with the operator to the trail of its task or inbox, as do
-// Skip and Purge.
+// Retry requeues dead and skipped entries, with all attempts available again, and makes waiting
+// ones due now. It ends the pauses of their destinations, and of the actions of their inboxes, but
+// does not enable a destination that is gone. An event that could not be made is not retried. Retry
+// returns how many entries changed. For each one it adds a line with the operator to the trail of
+// its task or inbox, as do Skip and Purge.
 func (s *Store) Retry(ctx context.Context, who string, ids ...int64) (int, error) {
 	retry := func(tx *gorm.DB, ids []int64, now time.Time) (int64, error) {
 		if err := db.Run(tx, sqlEndPauses, ids); err != nil {
@@ -145,7 +145,7 @@ func (c *changed) into() []any {
 	return []any{&c.id, &c.taskID, &c.inboxID, &c.kind, &c.destination, &c.action}
 }
 
-// byOperator changes those entries that stand in one of the states.
+// byOperator changes the entries that are in one of the states.
 func (s *Store) byOperator(ctx context.Context, who, what, find string, ids []int64, from []Status,
 	change func(tx *gorm.DB, ids []int64, now time.Time) (int64, error),
 ) (n int, _ error) {
@@ -182,7 +182,7 @@ func (s *Store) byOperator(ctx context.Context, who, what, find string, ids []in
 	return n, nil
 }
 
-// Count is how many entries of a destination stand in a status.
+// Count is how many entries of a destination are in a status.
 type Count struct {
 	Destination string
 	Status      Status

@@ -3,12 +3,12 @@
 //
 // An Occurrence is written in the transaction in which it happens, so neither a crash nor an
 // unavailable database can lose it. A later transaction asks the Plan which destinations want it,
-// and replaces the occurrence by one Entry for each. An entry is processed like a task: it is
-// claimed with a receipt and a lease, and ends done, dead or skipped.
+// and replaces the occurrence with one Entry for each of them. An entry is processed like a task:
+// it is claimed with a receipt and a lease, and ends as done, dead or skipped.
 //
-// An entry goes out at least once. Its ID and its octets stay the same in all tries. Events of one
-// task go to one destination in their order; nothing is promised across tasks, nor for actions. A
-// destination that is at fault holds up nothing but itself.
+// An entry is sent at least once. Its ID and its octets are the same in all tries. A destination
+// gets the events of one task in order; nothing is promised about the order across tasks, or of
+// actions. A failing destination holds up nothing but itself.
 package outbox
 
 import (
@@ -37,7 +37,7 @@ const (
 // Server is the destination of actions on the IMAP server. No destination of events has that name.
 const Server = "imap"
 
-// Status is where an entry stands.
+// Status is the state of an entry.
 type Status string
 
 // The states of an entry.
@@ -80,7 +80,8 @@ type Entry struct {
 	FinishedAt *time.Time
 }
 
-// Claim is an entry that a worker has claimed. All that was claimed at once has the same receipt.
+// Claim is an entry that a worker has claimed. All entries that were claimed together have the same
+// receipt.
 type Claim struct {
 	Entry
 	Receipt string
@@ -120,9 +121,9 @@ type Message struct {
 
 // Publisher hands events to one destination.
 type Publisher interface {
-	// Publish hands over messages, in order, and returns once the destination has acknowledged them
-	// or has failed to, or ctx has ended: an error for each message, nil for those that arrived. An
-	// error that is neither *Refused, *Later nor ErrGone is the destination's fault, not the
+	// Publish sends messages, in order, and returns when the destination has acknowledged them or
+	// failed, or ctx has ended. It returns an error for each message, nil for those that arrived.
+	// An error other than *Refused, *Later or ErrGone is the destination's fault, not the
 	// message's.
 	Publish(ctx context.Context, batch []Message) []error
 	Close(ctx context.Context) error

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// outlet is a target at work. One goroutine hands events to it, see publish; another one claims new
-// events for it as they are made, see Dispatcher.expand.
+// outlet is a target that is being served. One goroutine sends events to it, see publish; another
+// one claims new events for it as they are made, see Dispatcher.expand.
 type outlet struct {
 	by   *Dispatcher
 	to   *Target
@@ -41,7 +41,7 @@ func (o *outlet) want(most int) Want {
 	return Want{Destination: o.to.Name, Max: most, Lease: Lease(o.to.Timeout), Worker: o.by.Worker}
 }
 
-// wantFresh asks for what is made now.
+// wantFresh asks for events as they are made.
 func (o *outlet) wantFresh() Want {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -67,8 +67,8 @@ func (o *outlet) hand(made Expanded, began time.Time) (news bool) {
 	return news
 }
 
-// take returns up to most of what it was given. If that is too old to begin a batch with, it
-// returns all of it as late.
+// take returns up to most of the claims that the outlet was given. If these are too old to begin a
+// batch with, it returns all of them as late.
 func (o *outlet) take(most int) (claims, late []Claim) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -81,7 +81,7 @@ func (o *outlet) take(most int) (claims, late []Claim) {
 	return claims, nil
 }
 
-// open takes what is made from now on.
+// open makes the outlet accept events that are made from now on.
 func (o *outlet) open() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -97,16 +97,16 @@ func (o *outlet) close() (claims []Claim) {
 	return claims
 }
 
-// Each batch is twice as large as the one before, as long as the destination takes them quickly: in
-// this part of the time that it has. A webhook sends all of the first batch at once, so each
-// request has the whole time.
+// Each batch is twice as large as the one before, as long as the destination accepts them quickly:
+// within this fraction of its timeout. A webhook sends all of the first batch at once, so each
+// request has the whole timeout.
 const (
 	firstBatch = 8
 	quickPart  = 30
 )
 
-// publish hands over what is due, until nothing is, or the destination fails. No batch begins after
-// begin has ended; one that is under way goes on until ctx ends.
+// publish sends what is due, until nothing is left or the destination fails. No batch begins after
+// begin has ended; a batch that is under way continues until ctx ends.
 func (o *outlet) publish(ctx, begin context.Context) error {
 	states, err := o.by.Store.Destinations(begin)
 	if err != nil {
@@ -144,8 +144,8 @@ func (o *outlet) publish(ctx, begin context.Context) error {
 
 func (o *outlet) first() int { return min(firstBatch, o.to.Batch) }
 
-// due claims what is due, if it is time to look for that. If it is not a whole batch, there is time
-// for what is made now.
+// due claims what is due, if it is time to look for that. If that is less than a whole batch,
+// events that are made now can be claimed, too.
 func (o *outlet) due(ctx context.Context) (claims []Claim, err error) {
 	if o.beginLook() {
 		claims, err = o.by.Store.Receive(ctx, o.want(o.size))
@@ -179,8 +179,8 @@ func (o *outlet) mustLook() {
 	o.behind = true
 }
 
-// giveBack releases claims that were not handed over, so that they wait like all others. If that
-// fails, it keeps them as late, to try again.
+// giveBack releases claims that were not sent, so that they wait like all others. If that fails, it
+// keeps them as late, to try again.
 func (o *outlet) giveBack(ctx context.Context, claims []Claim) error {
 	var outcomes []Outcome
 	for _, c := range claims {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// manyTries is after how many tries the log names an event: about ten minutes. That may be all that
-// it says of a destination that fails and has nothing else to take.
+// manyTries is the number of tries after which the log names an event: about ten minutes. If the
+// destination has no other events, this may be the only line about its failure.
 const manyTries = 8
 
-// batch hands over one batch, and records what became of it.
+// batch sends one batch, and records what became of it.
 func (d *Dispatcher) batch(ctx context.Context, t *Target, claims []Claim, before Destination) (verdict, error) {
 	batch := make([]Message, len(claims))
 	for i, c := range claims {
@@ -48,7 +48,7 @@ func (d *Dispatcher) batch(ctx context.Context, t *Target, claims []Claim, befor
 	return v, nil
 }
 
-// key is what the order is kept of.
+// key returns the key within which events stay in order.
 func key(e Entry) string {
 	if e.TaskID == 0 {
 		return "inbox:" + strconv.FormatInt(e.InboxID, 10)
@@ -79,9 +79,9 @@ func (v *verdict) record(err error) {
 	}
 }
 
-// judge decides by the errors of a batch. The first message that a destination failed to take waits
-// longer each time, in case it is the reason; those behind it do not. With stopped, this process is
-// stopping, and the try does not count.
+// judge decides from the errors of a batch. The first message that a destination failed to accept
+// waits longer each time, in case it is the cause; those behind it do not. If stopped is set, this
+// process is stopping, and the try does not count.
 func judge(claims []Claim, errs []error, giveUp time.Duration, stopped bool) verdict {
 	var v verdict
 	for i, c := range claims {

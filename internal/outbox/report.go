@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Standing is where a destination stands. Its JSON is what `status --json` prints.
+// Standing is the state of a destination. Its JSON is what `status --json` prints.
 type Standing struct {
 	Name   string         `json:"name"`
 	Counts map[Status]int `json:"counts"` // events by status
@@ -23,7 +23,7 @@ type Standing struct {
 	OldestWaiting time.Duration `json:"-"` // its age by the database's clock
 }
 
-// Title names a destination and what goes there.
+// Title names a destination and what is sent there.
 func (st Standing) Title() string {
 	if st.Name == Server {
 		return "actions on the servers"
@@ -49,15 +49,15 @@ func RemovedHelp(name string) string {
 		"to drop its events: postrider event skip --destination " + name
 }
 
-// Live is how much has not ended.
+// Live is how many entries have not ended.
 func (st Standing) Live() int { return st.Counts[Waiting] + st.Counts[InProgress] }
 
-// Dead is how much was given up.
+// Dead is how many entries were given up.
 func (st Standing) Dead() int { return st.Counts[DeadLetter] }
 
-// Standings are those of the configured destinations, and of others that have events which wait or
-// are dead, by name. What is known of another target of a destination does not count. It takes a
-// few queries.
+// Standings returns the states of the configured destinations, and of other destinations with
+// waiting or dead events, by name. If a destination had another target before, its failures do not
+// count. It takes a few queries.
 func (s *Store) Standings(ctx context.Context, now time.Time, configured ...Destination) ([]Standing, error) {
 	counts, err := s.Stats(ctx)
 	if err != nil {

@@ -20,7 +20,7 @@ type Store struct{ db *db.DB }
 // New is a Store in an open database.
 func New(d *db.DB) *Store { return &Store{d} }
 
-// errChanged is a transaction that read what was changed concurrently.
+// errChanged means that what the transaction read was changed concurrently.
 var errChanged = fmt.Errorf("the outbox was %w", db.ErrChanged)
 
 // entryRow is a row of monitored_outbox.
@@ -94,9 +94,9 @@ func (s *Store) InboxesDue(ctx context.Context, destination string) (ids []int64
 	return ids, nil
 }
 
-// Pause holds the actions of an inbox back for d, in all processes. A change of the inbox ends it,
-// and so does a login, or Retry of one of its actions. If the inbox was changed since updatedAt,
-// there is none: what the server refused are the old settings.
+// Pause holds back the actions of an inbox for d, in all processes. A change of the inbox ends the
+// pause, and so does a login, or Retry of one of its actions. If the inbox was changed since
+// updatedAt, Pause does nothing: the server refused the old settings.
 func (s *Store) Pause(ctx context.Context, inboxID int64, updatedAt time.Time, d time.Duration) error {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		return db.Run(tx, sqlPause, now.Add(d).UnixMicro(), inboxID, updatedAt)
@@ -117,7 +117,7 @@ func (h *holding) into() []any { return []any{&h.id, &h.receipt} }
 
 func (c Claim) holding() holding { return holding{c.ID, c.Receipt} }
 
-// stand returns those claims that are good in a status.
+// stand returns the claims that are still valid in a status.
 func stand(tx *gorm.DB, claims []Claim, status Status) (map[holding]bool, error) {
 	out := map[holding]bool{}
 	if len(claims) == 0 {
