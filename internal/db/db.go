@@ -8,16 +8,16 @@
 //
 // Tx and View run their function again from the start after a deadlock, a lock timeout, a busy file
 // or a lost connection, even if it is unknown whether the COMMIT succeeded. So a function given to
-// Tx looks up the keys that it writes, and has no other effect outside than to assign its results.
-// While the database is unavailable, all transactions of a DB share one minute of waiting
-// (outage.go); then each fails at once (*UnavailableError) until the database is back. While it can
-// only be read, that holds for writing alone, and View goes on.
+// Tx has to look up the keys that it writes, and its only effect outside of the transaction may be
+// to assign its results. While the database is unavailable, all transactions of a DB share one
+// minute of waiting (outage.go); then each fails at once (*UnavailableError) until the database is
+// back. If the database can only be read, this applies only to writes, and View still works.
 //
 // On Galera, SELECT ... FOR UPDATE locks a row on one node only, so an operation that must be
-// exclusive changes a row. On MySQL the rows affected by an UPDATE are the rows matched, changed or
-// not. Inside Tx or View use only the handle given. SQLite has one connection for Tx and one for
-// View, so that readers do not block writers: Tx inside Tx deadlocks, and View inside Tx does not
-// see what that transaction wrote.
+// exclusive changes a row. On MySQL the rows affected by an UPDATE are the rows matched, whether or
+// not they changed. Inside Tx or View, use only the given handle. SQLite has one connection for Tx
+// and one for View, so that readers do not block writers: Tx inside Tx deadlocks, and View inside
+// Tx does not see what that transaction wrote.
 package db
 
 import (
@@ -47,8 +47,8 @@ type Config struct {
 	TLS    string // MySQL: TLSNone, TLSRequire or TLSVerify; empty for what fits the host
 	// RootCAs are the issuers that TLSVerify trusts; nil for the system's.
 	RootCAs *x509.CertPool
-	// Existing makes an SQLite file that is not there a *MissingError, for those that add nothing:
-	// a new one in the place of one that was lost would have no inboxes, and every pass would
+	// Existing makes a missing SQLite file a *MissingError, for commands that add nothing: if a
+	// lost file were replaced by a new one, there would be no inboxes, and every pass would
 	// succeed.
 	Existing bool
 }
@@ -80,16 +80,16 @@ type Option func(*DB)
 // WithNow replaces the host's clock, which is the database's clock on SQLite.
 func WithNow(now func() time.Time) Option { return func(db *DB) { db.now = now } }
 
-// WithRetryFor sets for how long Tx and View try again; 60 s unless set.
+// WithRetryFor sets how long Tx and View try again; the default is 60 s.
 func WithRetryFor(d time.Duration) Option { return func(db *DB) { db.retryFor = d } }
 
-// WithPool has all statements run through what wrap returns: a test counts them.
+// WithPool runs all statements through what wrap returns, so that a test can count them.
 func WithPool(wrap func(gorm.ConnPool) gorm.ConnPool) Option { return func(db *DB) { db.wrap = wrap } }
 
-// Open connects and makes sure that the schema is the one this binary knows: an SQLite file that is
-// not there is created unless cfg.Existing says otherwise, an older one is migrated, any other
-// difference is a *SchemaError. So is an SQLite file that has no table of ours: starting again in a
-// file that lost its content would forward all mail again.
+// Open connects and makes sure that the schema is the one that this binary knows: a missing SQLite
+// file is created unless cfg.Existing is set, an older one is migrated, and any other difference is
+// a *SchemaError. So is an SQLite file without postrider's tables: starting again in a file that
+// lost its content would forward all mail again.
 func Open(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 	if cfg.Driver == SQLite && cfg.Path != "" && !cfg.Existing {
 		if err := createSQLite(ctx, cfg, opts); err != nil {
@@ -108,8 +108,8 @@ func Open(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 	return db, nil
 }
 
-// OpenAnySchema connects to a database whose schema may be absent, behind or ahead, for Migrate and
-// Version. An SQLite file that is not there is created, empty, unless cfg.Existing says otherwise.
+// OpenAnySchema connects to a database whose schema may be missing, older or newer, for Migrate and
+// Version. A missing SQLite file is created, empty, unless cfg.Existing is set.
 func OpenAnySchema(ctx context.Context, cfg Config, opts ...Option) (*DB, error) {
 	db := &DB{now: time.Now, retryFor: time.Minute, wrap: func(pool gorm.ConnPool) gorm.ConnPool { return pool }}
 	db.outage.stopped = make(chan struct{})
@@ -149,7 +149,7 @@ func OpenAnySchema(ctx context.Context, cfg Config, opts ...Option) (*DB, error)
 	return db, nil
 }
 
-// checkSchema is what Open promises of the schema.
+// checkSchema does what Open promises about the schema.
 func (db *DB) checkSchema(ctx context.Context) error {
 	current, latest, err := db.Version(ctx)
 	if err != nil {
@@ -207,8 +207,8 @@ func (db *DB) Clock(ctx context.Context) (now time.Time, err error) {
 }
 
 // AboutNow is Now within milliseconds, most of the time without a query: a server is asked once a
-// second, and the time since is added to its answer. It is for notes of when something happened. A
-// lease needs Now to begin and to end.
+// second, and the time since is added to its answer. It is for recording when something happened.
+// Leases must begin and end by Now.
 func (db *DB) AboutNow(tx *gorm.DB) (time.Time, error) {
 	if db.dialect == SQLite {
 		return db.Now(tx)

@@ -93,8 +93,8 @@ func Insert(tx *gorm.DB, table, columns string, rows [][]any) error {
 	return insertOr(tx, table, columns, "", rows)
 }
 
-// Upsert is Insert, but changes the rows whose keys are there already. The keys are the first
-// columns, and separated by ", ", too.
+// Upsert is Insert, but updates the rows whose keys already exist. The keys are the first columns,
+// and also separated by ", ".
 func Upsert(tx *gorm.DB, table, keys, columns string, rows [][]any) error {
 	conflict, as := " ON CONFLICT ("+keys+") DO UPDATE SET ", "%s = excluded.%s"
 	if tx.Name() != "sqlite" {
@@ -107,7 +107,7 @@ func Upsert(tx *gorm.DB, table, keys, columns string, rows [][]any) error {
 	return insertOr(tx, table, keys+", "+columns, conflict+strings.Join(set, ", "), rows)
 }
 
-// AddTo is Insert, but adds the last column to the value of the rows whose keys are there already.
+// AddTo is Insert, but for keys that already exist it adds the last column to the row's value.
 func AddTo(tx *gorm.DB, table, keys, column string, rows [][]any) error {
 	conflict := " ON CONFLICT (" + keys + ") DO UPDATE SET " + column + " = " + column + " + excluded." + column
 	if tx.Name() != "sqlite" {
@@ -116,8 +116,8 @@ func AddTo(tx *gorm.DB, table, keys, column string, rows [][]any) error {
 	return insertOr(tx, table, keys+", "+column, conflict, rows)
 }
 
-// insertOr has one statement for many rows. On SQLite their number is a power of two, so that there
-// are few different statements and each is prepared once.
+// insertOr uses one statement for many rows. On SQLite their number is a power of two, so that
+// there are few different statements, and each is prepared once.
 func insertOr(tx *gorm.DB, table, columns, conflict string, rows [][]any) error {
 	row := "(" + strings.Repeat("?, ", strings.Count(columns, ",")) + "?)"
 	for len(rows) > 0 {
@@ -145,7 +145,7 @@ func translated(tx *gorm.DB, err error) error {
 	return err
 }
 
-// expand puts the elements of slices in the place of these.
+// expand replaces slices with their elements.
 func expand(query string, args []any) (string, []any) {
 	if !slices.ContainsFunc(args, isList) {
 		return query, args
@@ -187,7 +187,7 @@ func appendPadded(out []any, list reflect.Value) []any {
 	return out
 }
 
-// padded is the next power of two, and for long lists n: SQLite takes 32,766 arguments.
+// padded is the next power of two, or n for long lists: SQLite accepts 32,766 arguments.
 func padded(n int) int {
 	most := 1
 	for most < n {

@@ -34,8 +34,9 @@ func (e *MissingError) Error() string {
 		"in a new installation `postrider inbox add ADDR` creates it", e.Path)
 }
 
-// UnavailableError is a transaction that was given up because the database does not answer, or does
-// not take writes. Those that follow fail like it, without waiting, until the database is back.
+// UnavailableError means that a transaction was given up because the database does not answer, or
+// does not accept writes. Later transactions fail in the same way, without waiting, until the
+// database is back.
 type UnavailableError struct {
 	Driver string // SQLite or MySQL
 	Where  string // the file, or host:port/database
@@ -119,8 +120,7 @@ func (db *DB) fix(err error) string {
 	return fixMySQL(err)
 }
 
-// explained adds the fix to an error of a statement that would fail again, if there is a fix for
-// it.
+// explained adds the fix, if one is known, to the error of a statement that would fail again.
 func (db *DB) explained(err error) error {
 	fix := ""
 	if classify(err) == permanent {
@@ -152,7 +152,7 @@ func fixSQLite(path string, err error) string {
 	return fmt.Sprintf("make sure that this user can write the file and the directory %s, or change database.path", dir)
 }
 
-// directory is where the file is, as an absolute path if that can be known.
+// directory is the file's directory, as an absolute path if that is known.
 func directory(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -160,8 +160,8 @@ func directory(path string) string {
 	return filepath.Dir(path)
 }
 
-// fixWrite is what to do about files of the database, its lock and its directory included, that
-// this user cannot write; empty if there are none.
+// fixWrite is what to do about files of the database that this user cannot write (including its
+// lock and its directory); empty if there are none.
 func fixWrite(path string) string {
 	var denied []string
 	for _, name := range []string{path, path + "-wal", path + "-shm", path + migrateLock, directory(path)} {
@@ -178,8 +178,8 @@ func fixWrite(path string) string {
 	return secret.FixAccess(denied...)
 }
 
-// holdsOnly reports whether nothing but the database is in its directory. Another directory, such
-// as /var/lib, is not for this user to own.
+// holdsOnly reports whether the directory contains nothing but the database. This user should not
+// own any other directory, such as /var/lib.
 func holdsOnly(path string) bool {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	return err == nil && !slices.ContainsFunc(entries, func(e os.DirEntry) bool {

@@ -10,9 +10,9 @@ import (
 )
 
 // Exposed returns an error that names a file of an SQLite database that other users can read or
-// write, and the command that changes that. postrider makes them with mode 0600, but a copy that
-// was restored may have another one. Files in a directory that others cannot enter are not exposed.
-// It does not check the directories above.
+// write, and the command that changes that. postrider creates these files with mode 0600, but a
+// restored copy may have another mode. Files in a directory that others cannot enter are not
+// exposed. The directories above are not checked.
 func (db *DB) Exposed() error {
 	if db.dialect != SQLite || runtime.GOOS == "windows" {
 		return nil

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Group lets many callers share a transaction. Whoever gets the turn commits all changes that are
-// waiting, its own included. While changes come from many callers, a batch waits until it is as
-// large as the larger of the last two batches, for at most 4 ms (about a commit). Otherwise the
+// Group lets many callers share a transaction. The caller whose turn it is commits all changes that
+// are waiting, including its own. While changes come from many callers, a batch waits until it is
+// as large as the larger of the last two batches, for at most 4 ms (about a commit). Otherwise the
 // callers would split into two groups that wait for each other.
 type Group[C any] struct {
 	commit  func(context.Context, []C) []error
@@ -37,14 +37,13 @@ type grouped[C any] struct {
 	done   chan struct{}
 }
 
-// NewGroup has commit called for one batch of changes after the other. It returns what came of each
-// change. Its context does not end.
+// NewGroup returns a Group that calls commit for one batch of changes after the other. commit
+// returns the result of each change. Its context does not end.
 func NewGroup[C any](commit func(context.Context, []C) []error) *Group[C] {
 	return &Group[C]{commit: commit, turn: make(chan struct{}, 1)}
 }
 
-// Commit commits a change, and returns what came of it. It ends early only when ctx has ended
-// before.
+// Commit commits a change, and returns its result. It returns early only if ctx has already ended.
 func (g *Group[C]) Commit(ctx context.Context, change C) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -96,7 +95,7 @@ func (g *Group[C]) await(ctx context.Context, c *grouped[C]) {
 	}
 }
 
-// over reports that the change was committed, or could not be.
+// over reports that the change was committed, or has failed.
 func (c *grouped[C]) over() bool {
 	select {
 	case <-c.done:
@@ -145,8 +144,8 @@ func (g *Group[C]) gather() []*grouped[C] {
 var ErrApart = errors.New("these changes cannot be committed together")
 
 // OrApart commits a batch in one transaction, with together. If that fails, it commits each change
-// alone, so that one that cannot be recorded does not block the others. When nothing can be
-// written, it does not.
+// alone, so that a change that cannot be recorded does not block the others, except when nothing
+// can be written at all.
 func OrApart[C any](ctx context.Context, batch []C, together func(context.Context, []C) error) []error {
 	err := together(ctx, batch)
 	apart := err != nil && len(batch) > 1 && classify(err) != unwritable

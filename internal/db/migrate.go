@@ -45,9 +45,9 @@ type Applied struct {
 	Duration time.Duration
 }
 
-// Migrate brings the schema up to date and reports what it ran: nothing when it was. It may run on
-// several hosts at once, and again after it was killed: MySQL commits each DDL statement on its
-// own, so every migration can be repeated. A schema newer than the binary is a *SchemaError.
+// Migrate brings the schema up to date and reports the migrations that it ran, if any. It may run
+// on several hosts at once, and again after it was killed: MySQL commits each DDL statement on its
+// own, so every migration is repeatable. A schema newer than the binary is a *SchemaError.
 func (db *DB) Migrate(ctx context.Context) (applied []Applied, err error) {
 	defer func() {
 		if newer := new(SchemaError); err != nil && !errors.As(err, &newer) {
@@ -166,9 +166,8 @@ func (m migrator) hasTable(ctx context.Context, conn database.DBTxConn, name str
 	return exists, err
 }
 
-// prepare completes the version table. goose creates it before its lock is taken, and does not add
-// the first row to a table without one, which is what a kill between two statements leaves on
-// MySQL.
+// prepare completes the version table. goose creates it before the lock is taken, and does not add
+// the first row to an empty table, which a kill between two statements leaves behind on MySQL.
 func (m migrator) prepare(ctx context.Context, pool *sql.DB) error {
 	store, err := database.NewStore(m.dialect, versionTable)
 	if err != nil {
@@ -193,7 +192,8 @@ func (m migrator) prepare(ctx context.Context, pool *sql.DB) error {
 	return err
 }
 
-// unused refuses a database that has one of the tables to be made, and so is another program's.
+// unused refuses a database that already has one of the tables to be created, because it belongs to
+// another program.
 func (m migrator) unused(ctx context.Context, pool *sql.DB) error {
 	names, err := m.tables()
 	if err != nil {
@@ -213,8 +213,8 @@ func (m migrator) unused(ctx context.Context, pool *sql.DB) error {
 	return nil
 }
 
-// lockTable takes goose's lock, which is a row that is written: of two nodes of a Galera cluster
-// one gets it. A migration that was killed holds up the next one for the rest of its lease.
+// lockTable takes goose's lock by writing a row, so only one of two nodes of a Galera cluster gets
+// it. After a migration was killed, the next one waits for the rest of its lease.
 func lockTable(ctx context.Context, pool *sql.DB) (func() error, error) {
 	locker, err := lock.NewMySQLTableLocker(
 		lock.WithTableName(lockedTable),

@@ -52,8 +52,8 @@ const (
 	replaceFor = 2 * time.Second  // for connections that break, as while a cluster elects a primary
 )
 
-// greet makes sure that a supported server answers within greetFor. One that cannot be reached is
-// not asked again; a connection that breaks is replaced, for replaceFor.
+// greet makes sure that a supported server answers within greetFor. If the server cannot be
+// reached, it does not try again; a connection that breaks is replaced, for up to replaceFor.
 func greet(ctx context.Context, pool *sql.DB) error {
 	limited, cancel := context.WithTimeout(ctx, greetFor)
 	defer cancel()
@@ -111,7 +111,7 @@ func CheckDSN(dsn string) error {
 	return err
 }
 
-// secureConfig sets the DSN's dangerous parts.
+// secureConfig sets the parts of the DSN that are dangerous if set otherwise.
 func secureConfig(cfg *mysqldriver.Config) error {
 	cfg.ParseTime, cfg.Loc = true, time.UTC
 	cfg.MaxAllowedPacket = 0 // the server's
@@ -203,7 +203,8 @@ func newConnector(cfg *mysqldriver.Config) (*connector, error) {
 }
 
 const (
-	// The isolation's variable differs between MySQL and MariaDB, this statement does not.
+	// The variable for the isolation level differs between MySQL and MariaDB; this statement does
+	// not.
 	sqlReadCommitted = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE"
 	// With 7, BEGIN and every statement that reads or writes wait until this Galera node has
 	// applied what any node has committed before. Without it, behind a balancer, the next statement

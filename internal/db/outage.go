@@ -14,7 +14,7 @@ const (
 	probeEvery      = time.Second     // pause between two probes
 )
 
-// outages is what all transactions of one DB know of an outage. They share one budget: the first
+// outages is what all transactions of one DB know about an outage. They share one budget: the first
 // failure starts its clock, and the first success ends the outage.
 type outages struct {
 	mu       sync.Mutex
@@ -31,10 +31,10 @@ type outages struct {
 	stopped   chan struct{} // closed by StopWaiting
 }
 
-// StopWaiting ends all waiting for a database that is gone, now and from now on: call it when a
-// signal asks the process to end. A statement that runs is not interrupted, a connection that
-// breaks is still replaced within 5 s, an SQLite file that is locked is still waited for 5 s, and
-// deadlocks are still tried again.
+// StopWaiting ends all waiting for an unavailable database, now and from now on: call it when a
+// signal asks the process to end. A running statement is not interrupted, a connection that breaks
+// is still replaced within 5 s, transactions still wait 5 s for a locked SQLite file, and are still
+// run again after deadlocks.
 func (db *DB) StopWaiting() {
 	db.outage.stop.Do(func() {
 		db.outage.stoppedAt = time.Now()
@@ -76,7 +76,7 @@ func (o *outages) answered(writes bool) {
 	}
 }
 
-// admit lets a transaction begin, unless the budget is spent and the database is still not there:
+// admit lets a transaction begin, unless the budget is spent and the database is still unavailable:
 // then one transaction a second probes it, and all others fail at once.
 func (o *outages) admit(ctx context.Context, writes bool, probe func(context.Context) error) error {
 	o.mu.Lock()

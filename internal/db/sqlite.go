@@ -94,7 +94,7 @@ type sqliteFile struct {
 	is   os.FileInfo
 }
 
-// check fails when the path does not name the file any more.
+// check fails if the path no longer names the file.
 func (f sqliteFile) check() error {
 	now, err := os.Stat(f.path)
 	if err == nil && !os.SameFile(now, f.is) {
@@ -103,8 +103,8 @@ func (f sqliteFile) check() error {
 	return err
 }
 
-// Replaced returns an error if the path does not name the SQLite file any more that was opened:
-// then nothing is read or written until it is opened again. It is nil for MySQL.
+// Replaced returns an error if the path no longer names the SQLite file that was opened: then
+// nothing is read or written until it is opened again. It is nil for MySQL.
 func (db *DB) Replaced() error {
 	if db.file == nil {
 		return nil
@@ -112,8 +112,8 @@ func (db *DB) Replaced() error {
 	return db.file.check()
 }
 
-// sameFile opens connections to a file, and uses them, as long as its path names it: what is
-// written to a file that was replaced is lost.
+// sameFile opens and uses connections to a file only while its path still names it, because
+// everything written to a replaced file is lost.
 type sameFile struct {
 	driver.Connector
 	file sqliteFile
@@ -150,8 +150,8 @@ func (c fileConn) ResetSession(ctx context.Context) error {
 // those with lists of different lengths count as different ones.
 const sqliteStatements = 300
 
-// createSQLite makes a file that is not there. It gets its name when it has the schema: a file
-// without one is never a file that is being created.
+// createSQLite creates a missing file. The file gets its name only when it has the schema, so a
+// file without a schema is never one that is being created.
 func createSQLite(ctx context.Context, cfg Config, opts []Option) error {
 	if exists(cfg.Path) {
 		return fileWritable(cfg.Path)
@@ -171,8 +171,8 @@ func createSQLite(ctx context.Context, cfg Config, opts []Option) error {
 
 func createUnderLock(ctx context.Context, cfg Config, opts []Option) error {
 	made := Config{Driver: SQLite, Path: cfg.Path + ".new"}
-	// What was left by a process that was killed, and by a file that was deleted: SQLite would
-	// apply its log to the new one.
+	// These were left by a killed process, or belong to a deleted file: SQLite would apply the old
+	// log to the new file.
 	for _, left := range []string{
 		made.Path, made.Path + "-wal", made.Path + "-shm",
 		cfg.Path + "-wal", cfg.Path + "-shm",

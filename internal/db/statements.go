@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// preparing opens connections that prepare what they run again: for a short statement, databases
-// spend most of the time on parsing it.
+// preparing opens connections that prepare statements that are run more than once: for a short
+// statement, a database spends most of the time on parsing.
 type preparing struct {
 	driver.Connector
 	most  int    // statements that a connection keeps

@@ -14,7 +14,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// trouble says what an error means for whoever wants to run the same transaction again.
+// trouble says what an error means for running the same transaction again.
 type trouble int
 
 const (
@@ -72,7 +72,7 @@ var troubles = map[trouble][]uint16{
 	},
 }
 
-// classify is the one place that decides which errors are worth another try.
+// classify is the only place that decides which errors are worth a retry.
 func classify(err error) trouble {
 	if number := serverError(err); number != 0 {
 		for kind, numbers := range troubles {

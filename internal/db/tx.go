@@ -38,7 +38,7 @@ func (db *DB) tx(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	})
 }
 
-// ErrChanged is for a transaction that read what was changed concurrently.
+// ErrChanged means that what the transaction read was changed concurrently.
 var ErrChanged = errors.New("changed concurrently")
 
 // maxTries bounds how often Change runs its function.
@@ -84,8 +84,8 @@ func (db *DB) View(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	}))
 }
 
-// retry runs op until it succeeds, fails for a reason that does not pass, or the time is up: its
-// own for contention, and that of the whole DB for an outage.
+// retry runs op until it succeeds, fails permanently, or the time is up: its own time for
+// contention, and that of the whole DB for an outage.
 func (db *DB) retry(ctx context.Context, writes bool, op func() error) error {
 	if err := db.outage.admit(ctx, writes, db.probe); err != nil {
 		if ctx.Err() != nil {
@@ -126,7 +126,7 @@ func (db *DB) retry(ctx context.Context, writes bool, op func() error) error {
 	}
 }
 
-// waitOut waits for a database that is not there, or that only reads, or gives up.
+// waitOut waits for a database that is unavailable or can only be read, or gives up.
 func (db *DB) waitOut(
 	ctx context.Context, start time.Time, pause time.Duration, kind trouble, writes bool, err error,
 ) error {

@@ -12,7 +12,7 @@ import (
 	"gorm.io/gorm"
 )
 
-// RightsError is a user of database.dsn who may not do all that postrider does.
+// RightsError means that the user of database.dsn lacks rights that postrider needs.
 type RightsError struct {
 	Where   string   // host:port/database
 	User    string   // as the server knows it: 'name'@'host'
@@ -81,7 +81,7 @@ func (db *DB) tryTables(tx *gorm.DB, tables []string) error {
 	return denied.withGrant(tx)
 }
 
-// missingRights runs statements that match no row: a server looks at the rights before it looks for
+// missingRights runs statements that match no row: a server checks the rights before it looks for
 // rows.
 func missingRights(tx *gorm.DB, table string) (missing []string, err error) {
 	column, err := firstColumn(tx, table)
@@ -125,7 +125,7 @@ func isDenied(err error) bool {
 	return number == 1142 || number == 1143
 }
 
-// withGrant completes the error by what the server knows of the user.
+// withGrant completes the error with what the server knows about the user.
 func (e *RightsError) withGrant(tx *gorm.DB) error {
 	var account, database string
 	if err := tx.Raw("SELECT CURRENT_USER(), DATABASE()").Row().Scan(&account, &database); err != nil {
