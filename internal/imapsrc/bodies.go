@@ -17,18 +17,18 @@ type Result struct {
 	Failed   map[uint32]error // refused (KindMessage), sent without a body, or a TooLargeError
 }
 
-// Bodies fetches whole messages. It passes every message to the callback each, once, one at a time,
-// as soon as the message is spooled and parsed, in the order in which the server sends them. The
-// callback owns the message and closes it. The server waits until the callback returns, so it
-// should be quick. When the callback fails, Bodies closes the connection and returns that error
-// unchanged.
+// Bodies fetches whole messages. It passes each message to the callback each as soon as the message
+// is spooled and parsed: once, one at a time, in the order in which the server sends them. The
+// callback owns the message and closes it. The server waits until the callback returns, so the
+// callback should be quick. If the callback fails, Bodies closes the connection and returns its
+// error unchanged.
 //
-// Bodies closes the connection rather than read a body above Config.MaxSize, and returns an error
-// of KindProtocol then; the message is in Result, see TooLargeError. Other messages were perhaps
-// not fetched.
+// If a body is larger than Config.MaxSize, Bodies closes the connection instead of reading it, and
+// returns an error of KindProtocol; the message is in Result, see TooLargeError. Some of the other
+// messages may not have been fetched.
 //
-// When Bodies returns an error, the messages that the callback got and those in Result are settled.
-// Nothing is known about the others.
+// If Bodies returns an error, the result is certain for the messages that the callback got and for
+// those in Result. Nothing is known about the others.
 func (c *Conn) Bodies(
 	ctx context.Context, uids []uint32, each func(uid uint32, m *message.Message) error,
 ) (Result, error) {
@@ -118,7 +118,7 @@ type bodies struct {
 
 func (b *bodies) got(uid uint32) bool { return b.state[uid] == settled }
 
-// take spools every body that may be wanted: its UID may come after it.
+// take spools every body that may be wanted, because its UID may come after it.
 func (b *bodies) take(msg *imapclient.FetchMessageData) {
 	var in incoming
 	for item := msg.Next(); item != nil; item = msg.Next() {
@@ -151,7 +151,7 @@ func (b *bodies) isAsked(s *imap.FetchItemBodySection) bool {
 	return s.Specifier == b.section && len(s.Part) == 0 && (s.Partial == nil || partial && s.Partial.Offset == 0)
 }
 
-// spool copies a literal. When that fails, it closes the connection, and with it the command fails.
+// spool copies a literal. If that fails, it closes the connection, and so the command fails.
 func (b *bodies) spool(lit imap.LiteralReader) (spool *message.Spool, cut bool) {
 	spool = b.c.cfg.Spooler.New()
 	spool.Expect(lit.Size())

@@ -6,12 +6,12 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// implied is what IMAP4rev2 includes (RFC 9051 E), of what matters here.
+// implied is what IMAP4rev2 includes (RFC 9051 E), as far as it matters here.
 const implied = "IDLE LITERAL- MOVE SASL-IR UIDPLUS"
 
-// capability passes on an octet of a list of capabilities. Where both versions are listed, the
-// library gets what IMAP4rev2 includes in place of it: it would send the names of folders in UTF-8,
-// and such a server expects that only after ENABLE IMAP4rev2 (RFC 9051 6.3.1).
+// capability passes on an octet of a list of capabilities. If both versions are listed, the library
+// gets the extensions that IMAP4rev2 includes instead of IMAP4rev2 itself: otherwise it would send
+// folder names in UTF-8, which such a server expects only after ENABLE IMAP4rev2 (RFC 9051 6.3.1).
 func (g *guard) capability(c byte, out []byte) []byte {
 	if isAtom(c) && len(g.word) < maxHead {
 		g.word = append(g.word, c)

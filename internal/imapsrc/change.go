@@ -15,9 +15,9 @@ func (c *Conn) SelectToChange(ctx context.Context, name string) (Folder, error) 
 	return c.selectFolder(ctx, name, false)
 }
 
-// Keeps reports whether the open folder keeps a flag for good (PERMANENTFLAGS, RFC 3501 7.1). One
-// that does not say, or has an empty list, counts as keeping all; its server refuses what it does
-// not.
+// Keeps reports whether the open folder stores a flag permanently (PERMANENTFLAGS, RFC 3501 7.1). A
+// folder without that list, or with an empty one, counts as storing all flags; the server refuses
+// those that it does not.
 func (c *Conn) Keeps(flag string) bool {
 	return c.flags == nil || slices.ContainsFunc(c.flags, func(f imap.Flag) bool {
 		return strings.EqualFold(string(f), flag) || f == imap.FlagWildcard
@@ -30,9 +30,9 @@ func (c *Conn) Moves() bool { return c.caps.Has(imap.CapMove) }
 // ExpungesByUID reports whether the server has UID EXPUNGE (RFC 4315).
 func (c *Conn) ExpungesByUID() bool { return c.caps.Has(imap.CapUIDPlus) }
 
-// AddFlag sets a flag on messages of the open folder. A message that does not exist is no error.
-// The error of this and the next methods is KindMessage when the server refuses, and KindNoFolder
-// when there is no such folder.
+// AddFlag sets a flag on messages of the open folder. A message that does not exist is not an
+// error. The error of this and the next methods is KindMessage if the server refuses, and
+// KindNoFolder if there is no such folder.
 func (c *Conn) AddFlag(ctx context.Context, uids []uint32, flag string) error {
 	return c.change(ctx, "set "+flag+" in folder", uids, func(set imap.UIDSet) error {
 		return c.store(set, imap.StoreFlagsAdd, flag)
@@ -47,14 +47,14 @@ func (c *Conn) store(set imap.UIDSet, op imap.StoreFlagsOp, flag string) error {
 	return cmd.Close()
 }
 
-// errNoMove and errNoExpunge are what a server cannot do.
+// errNoMove and errNoExpunge are for a server without these extensions.
 var (
 	errNoMove    = errors.New("the server does not offer MOVE")
 	errNoExpunge = errors.New("the server does not offer UIDPLUS, and without it other messages would be expunged, too")
 )
 
 // Move moves messages of the open folder to another one in one step. A message that does not exist
-// is no error. The server must have MOVE: otherwise nothing happens.
+// is not an error. The server must have MOVE: otherwise nothing happens.
 func (c *Conn) Move(ctx context.Context, uids []uint32, folder string) error {
 	return c.change(ctx, "move to "+folder+" from folder", uids, func(set imap.UIDSet) error {
 		if !c.Moves() { // the library would expunge whatever is marked as deleted
@@ -65,8 +65,8 @@ func (c *Conn) Move(ctx context.Context, uids []uint32, folder string) error {
 	})
 }
 
-// Copy copies messages of the open folder to another one. It returns those of which the server says
-// that it has copied them (COPYUID, RFC 4315 3).
+// Copy copies messages of the open folder to another one. It returns those that the server reports
+// as copied (COPYUID, RFC 4315 3).
 func (c *Conn) Copy(ctx context.Context, uids []uint32, folder string) (copied []uint32, _ error) {
 	err := c.change(ctx, "copy to "+folder+" from folder", uids, func(set imap.UIDSet) error {
 		data, err := c.client.Copy(set, folder).Wait()
@@ -113,7 +113,8 @@ func (c *Conn) change(ctx context.Context, op string, uids []uint32, f func(imap
 	return nil
 }
 
-// refusedChange says what a NO or BAD means: there is no such folder, or the server does not do it.
+// refusedChange says what a NO or BAD means: there is no such folder, or the server refuses the
+// change.
 func (c *Conn) refusedChange(err error) error {
 	var no *imap.Error
 	switch {
@@ -127,7 +128,8 @@ func (c *Conn) refusedChange(err error) error {
 	return &Error{Kind: kindOf(no, KindMessage), Err: c.answer(no), BackOff: backOff(no.Text)}
 }
 
-// Create makes a folder, and no folder is open then. That it exists already is no error.
+// Create makes a folder. After that, no folder is open. It is not an error if the folder already
+// exists.
 func (c *Conn) Create(ctx context.Context, folder string) error {
 	c.folder = "" // which the error would name
 	return c.do(ctx, "create the folder "+strconv.Quote(folder), smallAnswer, func() error {
@@ -146,8 +148,8 @@ func (c *Conn) WithMessageID(ctx context.Context, id string) ([]uint32, error) {
 	return c.search(ctx, &imap.SearchCriteria{Header: []imap.SearchCriteriaHeaderField{field}}, 1, 1<<32-1)
 }
 
-// IsGmail reports whether the server is Google's, where EXPUNGE takes a label from a message and
-// keeps the message (X-GM-EXT-1).
+// IsGmail reports whether the server is Google's, where EXPUNGE only removes a label and keeps the
+// message (X-GM-EXT-1).
 func (c *Conn) IsGmail() bool { return c.caps.Has("X-GM-EXT-1") }
 
 // Trash is the folder for deleted messages (RFC 6154); empty when the server names none.

@@ -37,8 +37,8 @@ type Config struct {
 	Token    Token  // logs in with OAuth2 in place of the password; nil for a password
 	Hint     string // what a refused password probably means at this provider; may be empty
 	Unstored bool   // the inbox is not stored yet, so no command can change its password
-	// PasswordFrom is where somebody has to change the password, file:PATH or the like; empty when
-	// postrider stores it.
+	// PasswordFrom is the place where the password has to be changed, such as file:PATH; empty if
+	// postrider stores the password.
 	PasswordFrom string
 	// Auth is "auto" (also when empty), "plain" (SASL PLAIN) or "login" (the LOGIN command).
 	Auth string
@@ -55,15 +55,14 @@ type Config struct {
 	// may be nil.
 	Certificate func(until time.Time)
 	// Sessions keeps TLS sessions for later connections to the same host (RFC 8446 2.2); nil for
-	// none. A resumed session may not have its certificate verified again, and the server does not
-	// ask for the client's again, so whoever shares it has the same RootCAs, Fingerprint and
-	// ClientCert.
+	// none. When a session is resumed, certificates may not be verified again, so only
+	// configurations with the same RootCAs, Fingerprint and ClientCert may share it.
 	Sessions tls.ClientSessionCache
 
 	DialTimeout time.Duration // up to the greeting
 	IdleTimeout time.Duration // longest silence of the server, and for one write
-	// MaxSize is the size of the largest body that is fetched, in octets, as the server announces
-	// it before the body. See TooLargeError.
+	// MaxSize is the size of the largest body that is fetched, in octets, as announced by the
+	// server before the body. See TooLargeError.
 	MaxSize int64
 
 	ClientName, ClientVersion string // for ID; no ID is sent without a name

@@ -11,8 +11,8 @@ import (
 // maxCounted is how many folders are counted: some servers read a whole folder to count it.
 const maxCounted = 100
 
-// Counts says how many messages are in each of the folders. Folders that the server does not count,
-// and all after the first hundred, are not in it.
+// Counts says how many messages are in each of the folders. It leaves out folders that the server
+// does not count, and all after the first hundred.
 func (c *Conn) Counts(ctx context.Context, names []string) (map[string]uint32, error) {
 	counts := map[string]uint32{}
 	names = names[:min(len(names), maxCounted)]
@@ -26,8 +26,8 @@ func (c *Conn) Counts(ctx context.Context, names []string) (map[string]uint32, e
 	return counts, err
 }
 
-// statuses sends STATUS (RFC 3501 6.3.10) for all folders at once, within do. It leaves out those
-// that the server does not tell about.
+// statuses sends STATUS (RFC 3501 6.3.10) for all folders at once, within do. It leaves out folders
+// without an answer.
 func (c *Conn) statuses(names []string, options imap.StatusOptions, each func(string, *imap.StatusData)) (lost error) {
 	var asked []*imapclient.StatusCommand
 	for _, name := range names {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// dates finds the values of INTERNALDATE in a FETCH response. The library ends the connection at
-// one that it cannot read: of the year 1 (gluon, and so Proton Bridge), NIL (Zarafa), or a string
-// in another form than that of RFC 3501. It gets noDate in its place.
+// dates finds the values of INTERNALDATE in a FETCH response. The library closes the connection at
+// a value that it cannot parse: a date of the year 1 (gluon, and so Proton Bridge), NIL (Zarafa),
+// or a string that is not as in RFC 3501. It gets noDate instead.
 type dates struct {
 	word  []byte // the current word, as far as it may be the name of the item
 	value []byte // of the item, as far as it has come
@@ -21,7 +21,8 @@ const (
 	dateTime = `"_2-Jan-2006 15:04:05 -0700"` // RFC 3501 9
 )
 
-// noDate is a date that no server has, and that the library reads. It stands for an unknown one.
+// noDate is a date that no server has, but that the library can parse. It stands for an unknown
+// date.
 var noDate = time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC)
 
 // step appends an octet of the items to out, or holds it back until a value is whole. outside says

@@ -62,8 +62,8 @@ func (c *Conn) employ() {
 	})
 }
 
-// library is the client of the library. After Idle it is a new one. It reads a greeting that we
-// write: PREAUTH, with the capabilities of the connection.
+// library returns the client of the library. After Idle it makes a new one, which reads a greeting
+// that we write: PREAUTH, with the capabilities of the connection.
 func (c *Conn) library() *imapclient.Client {
 	if c.client == nil {
 		c.wire.first = "* PREAUTH [" + strings.Join(append([]string{"CAPABILITY"}, c.Capabilities()...), " ") + "]\r\n"
@@ -145,8 +145,8 @@ func startTLS(conn net.Conn) error {
 	return errTooMuch
 }
 
-// startTLSAnswered is the error for an answer to STARTTLS other than OK. answer is nil when said is
-// no answer.
+// startTLSAnswered is the error for an answer to STARTTLS other than OK. answer is nil if said is
+// not an answer.
 func startTLSAnswered(answer *imap.Error, said string) error {
 	kind := KindPlaintext
 	if answer != nil && answer.Type == imap.StatusResponseTypeNo {

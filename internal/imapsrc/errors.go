@@ -22,8 +22,8 @@ import (
 type Kind string
 
 // The kinds. An administrator has to fix KindAuth, KindExpired, KindPlaintext, KindTLS,
-// KindNoFolder, KindNoCursor and KindLogin, and KindToken when its cause says so. The others may
-// pass on their own.
+// KindNoFolder, KindNoCursor and KindLogin, and KindToken if its cause says so. The others may go
+// away by themselves.
 const (
 	KindNetwork     Kind = "network"     // no connection, or lost, silent, or the context ended
 	KindTLS         Kind = "tls"         // no TLS on this port, or the certificate is not valid
@@ -60,9 +60,9 @@ type Error struct {
 	// BackOff is how long the server asks the client to wait, at most LongestBackOff; 0 when it
 	// does not say.
 	BackOff time.Duration
-	// Unlisted says that the server refused to open a folder (KindNoFolder), and lists others, but
-	// not that one. The refusal has no code, or says that there is none of that name (NONEXISTENT,
-	// RFC 5530 3).
+	// Unlisted says that the server refused to open a folder (KindNoFolder), and lists other
+	// folders but not that one. The refusal has no code, or says that there is no such folder
+	// (NONEXISTENT, RFC 5530 3).
 	Unlisted bool
 	// Ended says that the server ended the connection (BYE, RFC 3501 7.1.5), whatever the kind.
 	Ended bool
@@ -82,7 +82,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Brief is the error for a person who knows which server the inbox has.
+// Brief is a shorter text, for a person who knows which server the inbox has.
 func (e *Error) Brief() string {
 	if e.brief != "" {
 		return e.brief
@@ -242,7 +242,7 @@ func throttled(status *imap.Error) bool {
 		strings.Contains(text, "rate limit") || strings.Contains(text, "bandwidth")
 }
 
-// LongestBackOff is how long a server is left alone at most because it asked for that.
+// LongestBackOff is the longest pause that a server can ask for.
 const LongestBackOff = time.Hour
 
 // backOff reads Exchange's hint: "Suggested Backoff Time: 299961 milliseconds".

@@ -12,8 +12,8 @@ import (
 // octets (RFC 2683 3.2.1.5).
 const maxSet = 900
 
-// fetcher fetches the same items of many messages. It asks again, one by one, for messages that did
-// not come.
+// fetcher fetches the same items of many messages. It asks again, one by one, for messages that the
+// server did not send.
 type fetcher struct {
 	c       *Conn
 	op      string

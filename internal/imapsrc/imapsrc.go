@@ -4,19 +4,19 @@
 // changes nothing: folders are opened with EXAMINE, and bodies are fetched with BODY.PEEK[]. The
 // methods in change.go change messages or folders; those on messages need SelectToChange.
 //
-// A call closes the connection, and every later call fails, when its context ends (except in Idle),
-// or when the server is silent for Config.IdleTimeout, needs five times that for one command, or
-// sends what is not IMAP or exceeds a limit (see guard and wire).
+// A call closes the connection, so that every later call fails, if its context ends (except in
+// Idle), or if the server is silent for Config.IdleTimeout, takes five times that for one command,
+// or sends something that is not IMAP or exceeds a limit (see guard and wire).
 //
 // Only a tagged OK is an answer. A lost connection is an error, never an empty result. A message is
-// Vanished only when a FETCH of that message alone got a tagged OK without it. A message that the
-// server cannot deliver is Failed; the messages after it are still fetched. Bodies go straight into
-// the spool, so memory grows neither with the size of a message nor with what a hostile server
-// sends.
+// Vanished only if a FETCH of that message alone got a tagged OK without the message. A message
+// that the server cannot deliver is Failed; the messages after it are still fetched. Bodies go
+// straight into the spool, so memory grows neither with the size of a message nor with what a
+// hostile server sends.
 //
-// Every error is an *Error, except an error of the caller's own callback. Its text is one line:
-// what was being done, why it failed and how to fix it. It holds no password. The package does not
-// know the database, routes or SMTP.
+// Every error is an *Error, except errors of the caller's callback. Its text is one line: what was
+// being done, why it failed and how to fix it. It contains no password. The package does not know
+// the database, routes or SMTP.
 package imapsrc
 
 import (

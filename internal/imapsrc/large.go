@@ -22,8 +22,8 @@ func (e *TooLargeError) Error() string {
 }
 
 // Limits of what a server may send in one call without having been asked for it. The UID may come
-// after a body, so some bodies have to be read to find that out. Changes of flags come once: after
-// more of them a new connection has none.
+// after a body, so some bodies have to be read to find out whose they are. A server reports each
+// change of flags once, so after too many of them a new connection has none.
 const (
 	maxExtra   = 16     // bodies
 	maxChanges = 50_000 // responses without a body
@@ -56,8 +56,8 @@ func (b *bodies) largest() int64 {
 	return b.c.cfg.MaxSize
 }
 
-// refuse closes the connection instead of reading a body. When the UID is to come only after it,
-// the message is known if it is the only one that was asked for.
+// refuse closes the connection instead of reading a body. If the UID would come only after the
+// body, the message is known only if no other one was asked for.
 func (b *bodies) refuse(in *incoming, lit imap.LiteralReader) {
 	err := &TooLargeError{Size: lit.Size(), Max: b.largest()}
 	for uid := range b.state {

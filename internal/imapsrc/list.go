@@ -11,8 +11,8 @@ import (
 
 // UIDs returns the UIDs of the open folder between from and to, both included, sorted and unique.
 //
-// It asks with FETCH, not with SEARCH: on some servers (GNU imap4d) a SEARCH takes the UIDs for
-// message numbers, and so does not find messages that are there.
+// It asks with FETCH, not with SEARCH: some servers (GNU imap4d) mistake the UIDs in a SEARCH for
+// message numbers, and so do not find messages that are there.
 func (c *Conn) UIDs(ctx context.Context, from, to uint32) ([]uint32, error) {
 	from = max(from, 1)
 	if from > to {

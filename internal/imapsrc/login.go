@@ -21,7 +21,7 @@ func (c *Conn) login(ctx context.Context) error {
 	return c.tryLogin(ctx, c.authenticate, c.loginFailure)
 }
 
-// tryLogin logs in, unless the server wants no login. refused explains its refusal.
+// tryLogin logs in, unless the server needs no login. refused explains a refusal.
 func (c *Conn) tryLogin(
 	ctx context.Context, authenticate func(imap.CapSet) error, refused func(*imap.Error) error,
 ) error {
@@ -69,7 +69,7 @@ func (c *Conn) authenticate(caps imap.CapSet) error {
 	return c.client.Login(c.cfg.Username, c.cfg.Password).Wait()
 }
 
-// useOAuth says what to do with an account that takes no password.
+// useOAuth says what to do about an account that accepts no password.
 func (c *Conn) useOAuth(caps imap.CapSet) string {
 	if !caps.Has(imap.AuthCap(bearer.XOAuth2)) && !caps.Has(imap.AuthCap(bearer.OAuthBearer)) {
 		return "this account cannot log in with one"
@@ -119,8 +119,8 @@ func (c *Conn) loginFailure(no *imap.Error) error {
 	return e
 }
 
-// capabilities notes what the server can do, and whether it gets ID. The capabilities change with
-// the login. Most servers list them in the answer to it (RFC 3501 7.1), and the others are asked.
+// capabilities notes what the server can do, and whether it gets ID. The login changes the
+// capabilities. Most servers list them in their answer to it (RFC 3501 7.1); the others are asked.
 func (c *Conn) capabilities(ctx context.Context) error {
 	return c.do(ctx, "ask for the capabilities", loginAnswer, func() error {
 		caps, err := c.currentCaps()
@@ -134,8 +134,8 @@ func (c *Conn) capabilities(ctx context.Context) error {
 	})
 }
 
-// currentCaps does not ask when the answer to the login had them: the library holds those then, and
-// in no other case is it certain that it does not hold older ones.
+// currentCaps does not ask if the answer to the login listed the capabilities: the library then has
+// these. In any other case it may have older ones.
 func (c *Conn) currentCaps() (imap.CapSet, error) {
 	if c.listed {
 		return c.client.Caps(), nil

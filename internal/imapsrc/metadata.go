@@ -9,7 +9,7 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 )
 
-// Meta is the data about a message that the server has without reading its body.
+// Meta is what the server knows about a message without reading its body.
 type Meta struct {
 	UID      uint32
 	Size     int64     // RFC822.SIZE in octets; the body may differ; 0 when unknown
@@ -23,8 +23,9 @@ func described() *imap.FetchOptions {
 }
 
 // Metadata returns the messages sorted by UID. A message that is missing has vanished. A message
-// that the server refuses to describe has only its UID. Together with an error it returns the
-// messages that certainly came whole before that: nothing is known about the others.
+// that the server refuses to describe has only its UID. Together with an error, it returns the
+// messages whose data certainly arrived complete before the error: nothing is known about the
+// others.
 func (c *Conn) Metadata(ctx context.Context, uids []uint32) ([]Meta, error) {
 	uids = sortedUnique(uids)
 	found := make(map[uint32]Meta, len(uids))

@@ -29,9 +29,9 @@ var (
 			WithPadding(base64.NoPadding)
 )
 
-// nameEnds passes on a LIST or STATUS response, or its beginning up to a literal. The library ends
-// the connection at a name that it cannot read (Yandex breaks modified UTF-7; others send any
-// octets), so it does not get that response.
+// nameEnds passes on a LIST or STATUS response, or its beginning up to a literal. The library
+// closes the connection at a name that it cannot parse (Yandex breaks modified UTF-7; others send
+// arbitrary octets), so it does not get such a response.
 func (g *guard) nameEnds(out []byte) ([]byte, error) {
 	head, line := g.held, g.line
 	g.held, g.line = g.held[:0], nil

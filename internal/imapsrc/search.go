@@ -14,8 +14,8 @@ import (
 // Since returns the UIDs of the open folder between from and to, both included, that were received
 // on that day or later, in the server's time zone (RFC 3501 6.4.4). They are sorted and unique.
 //
-// The range is not part of the question: some servers take the UIDs in a SEARCH for message
-// numbers. The SEARCH of others finds nothing at all, see FirstSince.
+// The range is not part of the SEARCH, because some servers mistake the UIDs in it for message
+// numbers. On other servers SEARCH finds nothing at all, see FirstSince.
 func (c *Conn) Since(ctx context.Context, from, to uint32, day time.Time) ([]uint32, error) {
 	from = max(from, 1)
 	if from > to {
@@ -24,8 +24,8 @@ func (c *Conn) Since(ctx context.Context, from, to uint32, day time.Time) ([]uin
 	return c.search(ctx, &imap.SearchCriteria{Since: day}, from, to)
 }
 
-// FirstSince returns the lowest UID that Since finds up to a UID; 0 when there is none. It fails
-// when the last message shows that there is one.
+// FirstSince returns the lowest UID that Since finds up to a UID; 0 if there is none. It fails if
+// nothing is found although the last message is new enough.
 func (c *Conn) FirstSince(ctx context.Context, to uint32, day time.Time) (uint32, error) {
 	uids, err := c.Since(ctx, 1, to, day)
 	switch {
@@ -52,9 +52,9 @@ func (c *Conn) FirstSince(ctx context.Context, to uint32, day time.Time) (uint32
 
 const opSearch = "search folder"
 
-// HighestUID returns the UID of the last message of the open folder; 0 when it is empty. It fails
-// when the server shows none of the messages that are there. As a message number "*" is the last
-// one, too.
+// HighestUID returns the UID of the last message of the open folder; 0 if the folder is empty. It
+// fails if the server shows none of the messages that are there. If a server reads "*" as a message
+// number, it is the last message, too.
 func (c *Conn) HighestUID(ctx context.Context) (uint32, error) {
 	last := imap.UIDSet{imap.UIDRange{}} // "*"
 	uids, err := c.search(ctx, &imap.SearchCriteria{UID: []imap.UIDSet{last}}, 1, 1<<32-1)

@@ -13,7 +13,7 @@ import (
 	"postrider/internal/text"
 )
 
-// usualPorts helps when port and security do not match.
+// usualPorts is a hint for when port and security do not match.
 const usualPorts = "usually 993 for tls, 143 for starttls"
 
 // serverTLS says why TLS with the server failed, and how to accept its certificate.

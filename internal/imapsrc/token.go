@@ -83,7 +83,8 @@ func (c *Conn) bearer() *bearer.Login {
 	return &bearer.Login{Username: c.cfg.Username, Host: c.cfg.Host, Port: c.cfg.Port, Token: c.token}
 }
 
-// tokenRefused says why. Some servers answer BAD after their error challenge.
+// tokenRefused says why the server refused the token. Some servers answer BAD after their error
+// challenge.
 func (c *Conn) tokenRefused(no *imap.Error, login *bearer.Login) error {
 	said := c.answer(no)
 	kind := kindOf(no, KindAuth)
@@ -98,7 +99,7 @@ func (c *Conn) tokenRefused(no *imap.Error, login *bearer.Login) error {
 		"and that the application has the permission for IMAP", said, c.cfg.Username)}
 }
 
-// saslLogin is a login for the library.
+// saslLogin is a SASL login in the form that the library needs.
 type saslLogin struct{ *bearer.Login }
 
 func (l saslLogin) Start() (mechanism string, initial []byte, _ error) {

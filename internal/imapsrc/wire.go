@@ -16,8 +16,8 @@ import (
 // on what a server may send and on how long it may take, a lost connection that never looks like
 // the end of the data, and a look at untagged status responses that the library drops.
 //
-// One reader at a time reads. Reads end at the beginning and at the end of a literal, so whoever
-// reads a literal can be asked for first, see open.
+// Only one reader reads at a time. A read ends at the beginning and at the end of a literal, so
+// that the wire can first ask who reads the literal, see open.
 type wire struct {
 	net.Conn
 	idle time.Duration
@@ -62,8 +62,8 @@ const (
 	// maxAnswer is how many octets the server may send in answer to one command, without bodies. It
 	// is enough for three million FETCH responses with a UID.
 	maxAnswer = 128 << 20
-	// minRate is how many octets of bodies a second a server has to send, when a command takes
-	// longer than its time limit.
+	// minRate is the number of octets of bodies that a server has to send per second if a command
+	// takes longer than its time limit.
 	minRate = 1 << 10
 	// maxPending is how many FETCH responses may wait for the caller. The library starts a
 	// goroutine for each that it did not ask for.
@@ -130,8 +130,8 @@ func (w *wire) allow(limit int64) {
 	w.left = limit
 }
 
-// open says that the caller reads the literal that comes now, of this size. Its octets do not
-// count. The octets of other literals do, and only small ones are read.
+// open says that the caller reads the next literal, which has this size. Its octets do not count
+// against the limit. The octets of other literals do, and only small ones are read.
 func (w *wire) open(size int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,7 +153,8 @@ func (w *wire) found() imap.UIDSet {
 	return w.guard.hits.set
 }
 
-// unread returns the last LIST or STATUS response to the current command that was left out.
+// unread returns the last LIST or STATUS response to the current command that the library did not
+// get.
 func (w *wire) unread() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,7 +200,8 @@ const (
 	restingSize = 128
 )
 
-// rest says that little is expected for a long time, so that a process can hold many connections.
+// rest says that little data is expected for a long time; the buffers shrink, so that a process can
+// hold many connections.
 func (w *wire) rest(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -284,7 +286,7 @@ func (w *wire) readLiteral(p []byte) (n int, err error) {
 	return n, w.fail(err)
 }
 
-// hold has what is written until release go out with what is written next, as one piece.
+// hold delays what is written until release, and sends it together with the next write.
 func (w *wire) hold() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
