@@ -19,7 +19,7 @@ type attempt struct {
 	outcomes []forward.Outcome // what the relay said about this message
 }
 
-// newAttempt names those first who were tried least often, so that no recipient waits for ever: a
+// newAttempt names the recipients first that were tried least often, so that none waits for ever: a
 // limit may cut the attempt short.
 func newAttempt(ds []tasks.Delivery) *attempt {
 	a := &attempt{ds: slices.Clone(ds), before: ds, at: map[string]int{}, to: recipientsToDo(ds)}
@@ -32,7 +32,7 @@ func newAttempt(ds []tasks.Delivery) *attempt {
 	return a
 }
 
-// recipientsToDo are the recipients that an attempt is for.
+// recipientsToDo returns the recipients of an attempt.
 func recipientsToDo(ds []tasks.Delivery) []string {
 	var to []string
 	for _, d := range ds {
@@ -56,7 +56,8 @@ func (a *attempt) sending(accepted []string) {
 	}
 }
 
-// apply records all that the relay said. Nothing went out now to a recipient that has no outcome.
+// apply records everything that the relay said. A recipient without an outcome was not sent
+// anything in this attempt.
 func (a *attempt) apply(outcomes []forward.Outcome) {
 	copy(a.ds, a.before)
 	a.outcomes = outcomes

@@ -65,8 +65,8 @@ type auditedFolder struct {
 	broken error // the first task that is not as postrider writes tasks
 }
 
-// inbox compares the folders. A folder that cannot be compared has its error; the others go on, as
-// long as there is a connection.
+// inbox compares the folders. If a folder cannot be compared, it gets the error, and the others are
+// compared as long as there is a connection.
 func (a *auditor) inbox(ctx context.Context) error {
 	// Get also returns the folders that are no longer watched.
 	in, err := a.visit.pass.Inboxes.Get(ctx, a.visit.in.Address)

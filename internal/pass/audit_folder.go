@@ -11,8 +11,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// The ledger is read in steps of so many UIDs, and a step doubles where the ledger is empty. The
-// ledger may hold far more messages than the folder still has.
+// The ledger is read in steps of this many UIDs, because it may hold far more messages than the
+// folder still has. Where the ledger is empty, the step doubles.
 const (
 	ledgerStep    = 4_000
 	maxLedgerStep = 32_000
@@ -324,7 +324,7 @@ func (a *auditor) message(f *auditedFolder, uid uint32, d *tasks.Disposition, m 
 	return a.tell(f, line)
 }
 
-// tell counts what reports say of a message that was forwarded, and reports the message.
+// tell counts what reports say about a forwarded message, and lists the message.
 func (a *auditor) tell(f *auditedFolder, line Audited) error {
 	if len(line.Bounced) > 0 {
 		f.found.Bounced++

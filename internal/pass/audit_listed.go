@@ -25,8 +25,8 @@ func (a *auditor) eachWindow(
 	return listed, nil
 }
 
-// complete is an error when the server says that the folder has more messages than it lists: of the
-// others nothing is known. As messages come and go, it counts twice.
+// complete returns an error if the server says that the folder has more messages than it lists,
+// because nothing is known about the others. It counts twice, because messages come and go.
 func (a *auditor) complete(ctx context.Context, f *auditedFolder, listed int) error {
 	for counted := 1; listed < int(f.said); counted++ {
 		before := f.said
@@ -49,8 +49,9 @@ func (a *auditor) complete(ctx context.Context, f *auditedFolder, listed int) er
 	return nil
 }
 
-// expunged are the missing messages that the server does not describe, and does not list any more.
-// One that it still lists is missing: the server has a fault, and nobody has the message.
+// expunged returns the missing messages that the server neither describes nor lists any more. A
+// message that it still lists is really missing: the server has a fault, and nobody has the
+// message.
 func (a *auditor) expunged(ctx context.Context, f *auditedFolder, s *window, missing []uint32,
 	metas map[uint32]imapsrc.Meta,
 ) (map[uint32]bool, error) {

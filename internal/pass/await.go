@@ -52,7 +52,7 @@ func (s *session) await(ctx context.Context, d, poll time.Duration) (arrived boo
 	return s.poll(ctx, folder, others)
 }
 
-// idle waits with IDLE, for d at most, until somebody wants the session.
+// idle waits with IDLE, for d at most, or until somebody wants the session.
 func (s *session) idle(ctx context.Context, folder string, d time.Duration) (arrived bool, err error) {
 	err = s.look(ctx, folder, func(src Source, seen bool) error {
 		if !seen {
@@ -68,7 +68,8 @@ func (s *session) idle(ctx context.Context, folder string, d time.Duration) (arr
 	return arrived, err
 }
 
-// isWanted reports whether somebody wants the session. Who wants it later can end the wait in src.
+// isWanted reports whether somebody wants the session. Anybody who wants it later can end the wait
+// in src.
 func (s *session) isWanted(src Source) bool {
 	wake := src.Interrupt
 	s.wake.Store(&wake)
@@ -115,7 +116,7 @@ func (s *session) look(ctx context.Context, folder string, f func(src Source, se
 	})
 }
 
-// takeAsLast waits for a turn, and interrupts nobody for it. It reports false when ctx has ended.
+// takeAsLast waits for a turn without interrupting anybody. It reports false when ctx has ended.
 func (s *session) takeAsLast(ctx context.Context) bool {
 	select {
 	case <-s.turn:

@@ -59,8 +59,8 @@ func (d *deliverer) settled(t tasks.Task) bool {
 	return len(t.Deliveries) > 0 && t.Revision == d.revision && len(recipientsToDo(t.Deliveries)) == 0
 }
 
-// takeOwned takes what a task has to own, when its recipients stay whatever the message says: they
-// waited for other tasks, or the task has begun.
+// takeOwned takes the rows that a task has to own, if its recipients stay the same whatever the
+// message says: they waited for other tasks, or the task has begun.
 func (d *deliverer) takeOwned(ctx context.Context, j *job) error {
 	t := j.claim.Task
 	waits := slices.ContainsFunc(t.Deliveries, tasks.Delivery.Waits)
@@ -70,8 +70,8 @@ func (d *deliverer) takeOwned(ctx context.Context, j *job) error {
 	return d.reserve(ctx, j, tasks.Reservation{})
 }
 
-// fetch fetches the messages of tasks of one folder. An error ends the deliverer: the connection,
-// or the database.
+// fetch fetches the messages of tasks of one folder. An error (of the connection or the database)
+// ends the deliverer.
 func (d *deliverer) fetch(ctx context.Context, jobs []*job) ([]*job, error) {
 	name, epoch := jobs[0].claim.Task.Folder, jobs[0].claim.Task.Epoch
 	if i := slices.IndexFunc(jobs, func(j *job) bool { return j.claim.Task.Epoch != epoch }); i > 0 {
@@ -136,9 +136,9 @@ func (d *deliverer) received(ctx context.Context, j *job, it fetched, failed err
 	return end(d.release(ctx, j, "its folder could not be read: "+text.Error(failed), d.pass.Config.Policy.Base, nil))
 }
 
-// isOf reports whether a message is the one that a task was registered for. Of a message that was
-// read only in part, it compares what the registry has of the header; nothing is known of one that
-// was not read at all.
+// isOf reports whether a message is the one that a task was registered for. If only a part of the
+// message was read, it compares what the registry has of the header; if nothing was read, nothing
+// can be compared.
 func isOf(t tasks.Task, m *message.Message) bool {
 	if t.Read && !m.HeaderOnly {
 		return m.Fingerprint == t.Identity.Fingerprint
@@ -191,8 +191,7 @@ func (d *deliverer) vanished(ctx context.Context, j *job, why string) (tasks.Sta
 	return status, err
 }
 
-// errDeleted is why the tasks of a folder end that does not come back: an operator no longer
-// watches it.
+// errDeleted is the reason why the tasks of a deleted folder end: it is no longer watched.
 var errDeleted = errors.New("its folder is not on the server, and is no longer watched")
 
 // unwatched reports whether a folder is no longer watched by now.

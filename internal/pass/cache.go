@@ -67,8 +67,8 @@ func (c *cache) add(at place, m *message.Message, anyhow bool) {
 	c.octets += size
 }
 
-// registered says that the message is registered: somebody may claim it from now on. task is nil
-// unless it can be sent as it was registered.
+// registered says that the message is registered: from now on, somebody may claim its task. task is
+// nil unless it can be sent as it was registered.
 func (c *cache) registered(at place, task *tasks.Task) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,8 +154,8 @@ func (c *cache) mark() int64 {
 	return c.ready
 }
 
-// dropUpTo throws away the bodies that were ready at the mark: when nothing is due after that,
-// others have claimed their tasks.
+// dropUpTo drops the bodies that were ready at the mark: if nothing is due after it, others have
+// claimed their tasks.
 func (c *cache) dropUpTo(mark int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,8 +167,8 @@ func (c *cache) dropUpTo(mark int64) {
 	}
 }
 
-// cachePatience is how long a scanner waits for its deliverer. Then it goes on: a relay that hangs
-// keeps nothing from being registered.
+// cachePatience is how long a scanner waits for its deliverer. Then it continues, so that a hanging
+// relay does not keep messages from being registered.
 const cachePatience = 10 * time.Second
 
 // wait waits until the cache is at most half full, so that a scanner does not run far ahead of its
@@ -193,7 +193,7 @@ func (c *cache) wait(ctx context.Context) error {
 	}
 }
 
-// clear throws all bodies away: what claims them has stopped.
+// clear drops all bodies: the deliverer that claims their tasks has stopped.
 func (c *cache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,7 +203,7 @@ func (c *cache) clear() {
 	}
 }
 
-// close is clear, and the cache takes no more: nothing will be claimed here.
+// close is clear, and the cache accepts no more bodies: nothing will be claimed here.
 func (c *cache) close() {
 	c.mu.Lock()
 	c.closed = true

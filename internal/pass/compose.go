@@ -11,8 +11,8 @@ import (
 	"postrider/internal/tasks"
 )
 
-// begun reports whether a recipient has the message, or may have it: from then on it goes out in
-// the mode it went out in, for the reason it had then. No two recipients get different ones.
+// begun reports whether a recipient has the message, or may have it: from then on its mode and the
+// reason for it stay, so that all recipients get the same message.
 func begun(t tasks.Task) bool { return t.Form.Mode != "" && t.Begun() }
 
 // compose makes what goes out, by the current routes unless it has begun.
@@ -27,8 +27,8 @@ func (d *deliverer) compose(ctx context.Context, j *job) (_ *forward.Content, er
 	return composed(ctx, d.pass.Composer, d.pass.Routes, mail, t, d.pass.Config.MaxSize, style)
 }
 
-// composed makes what goes out of a message. of is its task, with the route that it takes; without
-// the rest for a message that has no task.
+// composed makes what will be sent of a message. of is its task with its route; if the message has
+// no task, only the route is set.
 func composed(
 	ctx context.Context, by *forward.Composer, routes *route.Table,
 	mail route.Mail, of tasks.Task, maxSize int64, style route.Style,

@@ -17,16 +17,16 @@ import (
 // errInterrupted says that ctx ended before a decision was made.
 var errInterrupted = errors.New("interrupted while a message was examined")
 
-// unreadError says that the content of a message could not be read where it is spooled. Fetched
-// again, the message may be decided on.
+// unreadError says that the content of a message could not be read from its spool. When the message
+// is fetched again, it may be possible to decide.
 type unreadError struct{ err error }
 
 func (e *unreadError) Error() string { return "read the message to decide on it: " + e.err.Error() }
 
 func (e *unreadError) Unwrap() error { return e.err }
 
-// ofMessage reports whether an error of decide is the trouble of that message: its task counts the
-// attempts to decide.
+// ofMessage reports whether an error of decide concerns only that message: an attempt of its task
+// is counted.
 func ofMessage(err error) bool {
 	return errors.As(err, new(*panicError)) || errors.As(err, new(*unreadError))
 }

@@ -80,13 +80,14 @@ func (d *deliverer) decide(ctx context.Context, j *job) ([]tasks.Delivery, *task
 	return t.Deliveries, nil, nil
 }
 
-// isDecided reports whether a task was decided by the rules of that revision. Without deliveries
-// the end that followed from the decision was not recorded.
+// isDecided reports whether a task was decided by the rules of that revision. If it has no
+// deliveries, it is decided again, because the end that followed from the decision was not
+// recorded.
 func isDecided(t tasks.Task, revision string) bool {
 	return t.Revision == revision && len(t.Deliveries) > 0
 }
 
-// reserve takes what the task has to own, by the rules in force.
+// reserve takes the rows that the task has to own by the current rules.
 func (d *deliverer) reserve(ctx context.Context, j *job, res tasks.Reservation) error {
 	res.Revision, res.Dedupe = d.revision, d.pass.Config.Dedupe
 	ds, err := d.pass.Queue.Reserve(context.WithoutCancel(ctx), j.claim.Receipt, res)
@@ -166,7 +167,7 @@ func (d *deliverer) transact(ctx context.Context, j *job, a *attempt, env forwar
 	return t.Rest(), err
 }
 
-// markError says that the deliveries could not be recorded, so the content is not sent.
+// markError says that the deliveries could not be marked as sending, so the content is not sent.
 type markError struct{ error }
 
 // mark records how far the deliveries are, and what goes out.
@@ -200,9 +201,9 @@ func (d *deliverer) unrecorded(ctx context.Context, j *job, ds []tasks.Delivery,
 	return "", errors.Join(err, released)
 }
 
-// cutShort ends an attempt that a limit interrupted. The attempt does not count if some recipients
-// were never named to the relay. Otherwise it counts, so that a relay that keeps refusing is not
-// tried for ever. Its results so far are recorded already.
+// cutShort ends an attempt that a limit interrupted. The attempt does not count if there are
+// recipients that were never named to the relay. Otherwise it counts, so that a relay that keeps
+// refusing is not tried for ever. Its results so far are recorded already.
 func (d *deliverer) cutShort(ctx context.Context, j *job, a *attempt, why *limits.Reached) (tasks.Status, error) {
 	d.reached(why)
 	t := j.claim.Task
@@ -214,7 +215,7 @@ func (d *deliverer) cutShort(ctx context.Context, j *job, a *attempt, why *limit
 	return d.settle(ctx, j, a.ds)
 }
 
-// wait releases a task that waits for a limit, in its old place: the order is kept, and nothing is
+// wait releases a task that waits for a limit. It keeps its place in the order, and nothing is
 // claimed before the limit allows more. Waiting for a limit is not an error, and counts nowhere.
 func (d *deliverer) wait(ctx context.Context, j *job, why *limits.Reached) (tasks.Status, error) {
 	_, err := d.release(ctx, j, "waits: "+why.Error(), 0, nil)

@@ -51,8 +51,8 @@ func (s *session) describe(ctx context.Context, f *folder, uids []uint32) (metas
 	return metas, err
 }
 
-// described lists the messages of a range with what the server says of them, in one command. Of a
-// server that breaks the connection then, it asks for the UIDs alone.
+// described lists the messages of a range with what the server says about them, in one command. If
+// the server then breaks the connection, it asks only for the UIDs.
 func (s *session) described(ctx context.Context, f *folder, from, to uint32) (metas []imapsrc.Meta, err error) {
 	err = s.within(ctx, f.row.Name, f.row.UIDValidity, func(src Source) error {
 		metas, err = src.Described(ctx, from, to)

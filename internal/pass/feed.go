@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// feed is how the scans of an inbox tell its deliverer that there may be something to claim. At
+// feed tells the deliverer of an inbox that its scans may have registered something to claim. At
 // most one deliverer works for a feed.
 type feed struct {
 	mu       sync.Mutex
@@ -34,7 +34,7 @@ func (f *feed) end() { f.change(func() { f.scanning = false }) }
 // employ says that a deliverer is started now.
 func (f *feed) employ() { f.change(func() { f.working = true }) }
 
-// took says that a claim is in work, ended that it is not any more.
+// took says that a claim is being processed, ended that it no longer is.
 func (f *feed) took() { f.change(func() { f.inFlight++ }) }
 
 func (f *feed) ended() { f.change(func() { f.inFlight-- }) }

@@ -35,8 +35,9 @@ func rowOf(in inbox.Inbox, id int64) inbox.Folder {
 // the folder is claimed before that.
 func (f *folder) compared() bool { return f.row.Reconciled == f.row.UIDValidity }
 
-// moves reports whether the cursor moves. That of a folder that is not watched does only while its
-// messages are compared, and is 0 afterwards: what was not registered is, once it is watched again.
+// moves reports whether the cursor moves. The cursor of an unwatched folder moves only while its
+// messages are compared, and is 0 afterwards, so that unregistered messages are registered once the
+// folder is watched again.
 func (f *folder) moves() bool { return f.row.Active || !f.compared() }
 
 // open selects all folders, gives each its cursor, looks again below it, and has the tasks of
@@ -82,7 +83,7 @@ func toOpen(ctx context.Context, q tasks.Registrar, row inbox.Folder) (bool, err
 	return q.Unreconciled(ctx, row.ID, noEpoch)
 }
 
-// noEpoch is no folder's.
+// noEpoch is an epoch that no folder has.
 const noEpoch = -1
 
 func (s *scanner) openFolder(ctx context.Context, f *folder) error {
@@ -159,9 +160,9 @@ func StartUID(ctx context.Context, src Source, start inbox.Start, info imapsrc.F
 	return next - 1, nil
 }
 
-// newEpoch begins again in the registry, from UID 0: every message is identified by its content.
-// The part above the server's 32 bits grows, so that no epoch ever comes back, not even when the
-// server goes back to an old UIDVALIDITY.
+// newEpoch begins a new epoch in the registry, from UID 0: every message is identified by its
+// content. The part of the epoch above the server's 32 bits grows, so that no epoch is ever used
+// twice, even if the server returns to an old UIDVALIDITY.
 func (s *scanner) newEpoch(ctx context.Context, validity uint32, f *folder) error {
 	epoch := (f.row.UIDValidity>>32+1)<<32 | int64(validity)
 	if !s.pass.Config.DryRun {
@@ -173,8 +174,8 @@ func (s *scanner) newEpoch(ctx context.Context, validity uint32, f *folder) erro
 	return nil
 }
 
-// reconcile registers a folder that began a new epoch through to its end first, so that the tasks
-// of the old one find their messages again. Those that do not have vanished.
+// reconcile first registers all of a folder that began a new epoch, so that the tasks of the old
+// epoch find their messages again. Messages that are not found have vanished.
 func (s *scanner) reconcile(ctx context.Context, f *folder) error {
 	if !f.moves() { // all would be compared again
 		return nil

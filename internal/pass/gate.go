@@ -84,7 +84,7 @@ func (g *gate) stops() string {
 	return "the relay failed: messages wait; the relay is tried again with growing pauses"
 }
 
-// works records that the relay is not at fault, and reports whether that is news.
+// works records that the relay works, and reports whether that is news.
 func (g *gate) works() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -122,8 +122,9 @@ func (g *gate) limited() *limits.Reached {
 	return nil
 }
 
-// limitPatience is how long a pass waits for a limit. Without it, a pass that cron starts each
-// minute would find the minute of the one before not quite over, and leave the next minute unused.
+// limitPatience is how long a pass waits for a limit. Without this wait, a pass that cron starts
+// every minute would find that the minute of the pass before is not quite over, and leave the next
+// minute unused.
 const limitPatience = 2 * time.Second
 
 // wait waits for the limit that was met last, and reports whether it is over.
@@ -140,7 +141,7 @@ func (g *gate) wait(ctx context.Context) bool {
 	}
 }
 
-// keepLimits renews what is reserved of the limits until stop is called.
+// keepLimits renews the reservations of the limits until stop is called.
 func (p *Pass) keepLimits(ctx context.Context) (stop func()) {
 	if p.Config.DryRun {
 		return func() {}

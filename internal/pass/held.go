@@ -12,7 +12,8 @@ import (
 )
 
 // Held is one inbox that a process works on: its session, its scanner, its deliverer, and what they
-// share. One goroutine at a time calls its methods; Deliver may be called beside them.
+// share. Only one goroutine at a time may call its methods, except Deliver, which may be called at
+// any time.
 type Held struct {
 	process  *Process
 	revision string // of the rules in force
@@ -57,8 +58,8 @@ func (h *Held) Close() {
 	}
 }
 
-// once delivers what is due until nothing is, and scans the inbox beside that unless another run
-// does: the work of a pass.
+// once does the work of a pass: it delivers what is due until nothing is, and meanwhile scans the
+// inbox, unless another run does.
 func (h *Held) once(ctx context.Context) error {
 	lease, busy, err := acquireScan(ctx, h.process.pass, h.in)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"postrider/internal/text"
 )
 
-// enoughFailures is how many inboxes, one after the other, have to find a server unreachable before
-// the others leave it for this pass.
+// enoughFailures is how many inboxes in a row have to find a server unreachable before this pass
+// gives the server up.
 const enoughFailures = 2
 
 // maxNamed is how many inboxes a line of the log names.
@@ -43,8 +43,8 @@ func newHosts() *hosts {
 	return h
 }
 
-// Visit calls do for each of the boxes, for several at once. The dial that do gets leaves a server
-// which two inboxes, one after the other, could not reach.
+// Visit calls do for each of the boxes, for several at once. The dial that do gets fails at once
+// for a server that two inboxes in a row could not reach.
 func Visit[S any](n Turns, boxes []inbox.Inbox, dial func(context.Context, inbox.Inbox) (S, error),
 	do func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (S, error)),
 ) {
@@ -54,7 +54,7 @@ func Visit[S any](n Turns, boxes []inbox.Inbox, dial func(context.Context, inbox
 	})
 }
 
-// dialAt connects to the server of an inbox, unless that server was left.
+// dialAt connects to the server of an inbox, unless that server was given up.
 func dialAt[S any](
 	ctx context.Context, h *hosts, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (S, error),
 ) (src S, err error) {
@@ -70,8 +70,8 @@ func dialAt[S any](
 // ServerOf is the server of an inbox, as host:port in lower case.
 func ServerOf(in inbox.Inbox) string { return strings.ToLower(in.HostPort()) }
 
-// try returns an error when the server was left. While it is in doubt, it waits for those who try
-// already.
+// try returns an error if the server was given up. While that is undecided, it waits for the
+// inboxes that are already trying.
 func (h *hosts) try(name, address string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,8 +126,8 @@ func (h *hosts) names(address string) bool {
 	return false
 }
 
-// report logs one line for each server that was left, which names the inboxes that have no line of
-// their own.
+// report logs one line for each server that was given up. The line names the inboxes that have no
+// line of their own.
 func (h *hosts) report(ctx context.Context, log *slog.Logger, level slog.Level) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

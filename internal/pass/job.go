@@ -22,8 +22,8 @@ type job struct {
 	done  func()           // called when the claim has ended, or another message may be sent
 }
 
-// end is called once for each job: status is where the task stands now, empty when it counts
-// nowhere. An error is the database's.
+// end is called once for each job: status is the new status of the task, empty if no counter
+// changes. An error comes from the database.
 func (d *deliverer) end(j *job, status tasks.Status, err error) {
 	if j.msg != nil {
 		_ = j.msg.Close()
@@ -42,7 +42,7 @@ func (d *deliverer) end(j *job, status tasks.Status, err error) {
 	j.done()
 }
 
-// ends returns end for what a call returns that ended the claim. The job is not ready then.
+// ends calls end with the results of a call that ended the claim. The job is then not ready.
 func (d *deliverer) ends(j *job) func(tasks.Status, error) (ready bool) {
 	return func(status tasks.Status, err error) bool {
 		d.end(j, status, err)
@@ -50,7 +50,7 @@ func (d *deliverer) ends(j *job) func(tasks.Status, error) (ready bool) {
 	}
 }
 
-// sent lets another message be sent while the end of this one is being recorded.
+// sent lets another message be sent while the result of this one is being recorded.
 func (d *deliverer) sent(j *job) {
 	_ = j.msg.Close()
 	j.msg = nil
@@ -104,7 +104,7 @@ func (d *deliverer) ended(j *job, s tasks.Status, ds []tasks.Delivery, err error
 	return "", err
 }
 
-// made has the registry know of a claim that was only offered.
+// made says that the registry has recorded a claim that was only offered.
 func (d *deliverer) made(ctx context.Context, j *job) error {
 	if j.claim.Recorded() {
 		return nil
@@ -202,7 +202,7 @@ func (d *deliverer) settle(ctx context.Context, j *job, ds []tasks.Delivery) (ta
 	return d.finish(ctx, j, res)
 }
 
-// fail ends a claim whose message is the trouble: it could not be fetched, composed or signed.
+// fail ends a claim because of its message, which could not be fetched, composed or signed.
 func (d *deliverer) fail(ctx context.Context, j *job, ds []tasks.Delivery, err error) (tasks.Status, error) {
 	return d.finish(ctx, j, d.pass.Config.Policy.Fail(j.claim.Task, j.claim.At, ds, err))
 }

@@ -16,10 +16,10 @@ import (
 // once, and the prefetch cache of each holds two batches.
 const maxBatchOctets = 16 << 20
 
-// page gives each of the UIDs its disposition. It is split where it would take too much of the
-// disk, and where a connection breaks: what came before the break is registered. A message whose
-// fetch breaks the connection twice is registered without its content, so that those behind it go
-// on.
+// page gives each of the UIDs its disposition. A page is split if it would take too much disk
+// space, and if a connection breaks: what was received before the break is registered. A message
+// whose fetch breaks the connection twice is registered without its content, so that it does not
+// hold up the messages after it.
 func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 	unseen, err := s.pass.Queue.Unseen(ctx, f.row.ID, f.row.UIDValidity, uids)
 	if err != nil {
@@ -151,9 +151,9 @@ func fits(page []fetched) int {
 	return len(page)
 }
 
-// register registers a batch and moves the cursor. When ctx ends, it registers what is decided
-// until then, so that the next pass goes on from there. The bodies go into the cache before:
-// whoever claims a task as soon as it is registered finds its body there.
+// register registers a batch and moves the cursor. When ctx ends, it registers what has been
+// decided so far, so that the next pass continues from there. The bodies are put into the cache
+// first, so that whoever claims a task right after it was registered finds its body there.
 func (s *scanner) register(ctx context.Context, f *folder, batch []fetched, cursor uint32) error {
 	page := s.newPage(f, cursor)
 	for i, it := range batch {
@@ -268,7 +268,7 @@ func (s *scanner) offer(f *folder, r tasks.Registration) *tasks.Task {
 	return r.Task
 }
 
-// notForwarded is why a message ended when it was registered.
+// notForwarded is the reason why a message ended as soon as it was registered.
 func notForwarded(e tasks.Entry, r tasks.Registration) string {
 	if e.Decision == nil || r.Skip == tasks.SkipDuplicate {
 		return string(r.Skip)
@@ -321,8 +321,8 @@ func (s *scanner) entry(ctx context.Context, f *folder, it fetched) (tasks.Entry
 	return e, err
 }
 
-// identity adds what a message says to what the server said of it. Of a header alone the outline
-// and the size stay.
+// identity adds what the message itself says to what the server said about it. If only the header
+// was read, the outline and the size stay.
 func identity(m *message.Message, known tasks.Identity) tasks.Identity {
 	id := tasks.Identity{
 		Fingerprint: known.Fingerprint, Size: known.Size,

@@ -7,7 +7,7 @@ import (
 )
 
 // panicError is a panic while one message was read. It is a bug of this program that the message
-// triggers, so it is the trouble of that message's task, and others go on.
+// triggers, so only that message's task fails, and others are processed.
 type panicError struct {
 	doing string
 	value any

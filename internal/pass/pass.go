@@ -6,18 +6,18 @@
 // holds the scan lease, only the deliverer works. The two communicate only through the database.
 // They share one IMAP session, and a prefetch cache that only saves work.
 //
-// A failure stops only what it concerns. If a message cannot be fetched, decided, composed or
-// signed, an attempt of its task counts, and the messages behind it go on. An inbox that cannot be
-// read is an error in its row of the report; after two in a row that cannot reach their server, the
-// others of that server are skipped with the same error. If the relay fails, forwarding stops for
-// this pass, and at a limit of the provider until that allows more: claimed tasks are released, and
-// their attempts do not count. If the database fails, the inbox's deliverer stops. When the
-// context ends, messages in flight are finished, and the rest is released. A pass that was not
-// interrupted deletes at its end what Retention does not keep, and ends what workers that died left
-// behind in disabled inboxes.
+// A failure affects only what it concerns. If a message cannot be fetched, decided, composed or
+// signed, an attempt of its task is counted, and later messages are processed. An inbox that cannot
+// be read is an error in its row of the report. After two inboxes in a row cannot reach their
+// server, the others of that server are skipped with the same error. If the relay fails, forwarding
+// stops for this pass; at a limit of the provider, it stops until the limit allows more. In both
+// cases claimed tasks are released, and their attempts do not count. If the database fails, the
+// inbox's deliverer stops. When the context ends, messages in flight are finished, and the rest is
+// released. At its end, a pass that was not interrupted deletes what Retention does not keep, and
+// ends the claims that dead workers left in disabled inboxes.
 //
 // A process that stays up (Stay, and package watch) visits its inboxes again and again over the
-// same session, and has their deliverers started when there may be something to claim.
+// same session, and starts their deliverers when there may be something to claim.
 package pass
 
 import (
@@ -106,7 +106,7 @@ type ScanLeases interface {
 	FinishScan(ctx context.Context, by inbox.Scan, end inbox.ScanEnd) error
 }
 
-// Cursors are where the scans of folders stand.
+// Cursors reads and moves the cursors of folders.
 type Cursors interface {
 	Initialize(ctx context.Context, by inbox.Scan, folderID, epoch int64, startUID uint32) error
 	ResetEpoch(ctx context.Context, by inbox.Scan, folderID, oldEpoch, newEpoch int64) error
@@ -195,7 +195,7 @@ func (p *Pass) failure() slog.Level {
 }
 
 // revision changes with everything that decides who gets a message. A task with another revision is
-// decided again, and takes again what it has to own.
+// decided again, and takes the rows that it has to own again.
 func (p *Pass) revision() string { return p.Routes.Revision() + "/" + string(p.Config.Dedupe) }
 
 // revisionFor is revision for an inbox. Its labels count if a route looks at them.
@@ -233,8 +233,8 @@ func (t *tally) change(f func(*InboxReport)) {
 	f(&t.sum)
 }
 
-// ended counts a task that ended its claim in s. One that is claimed again counts as its last claim
-// ends.
+// ended counts a task whose claim ended in s. If a task is claimed several times, only the end of
+// the last claim counts.
 func (t *tally) ended(id int64, s tasks.Status) {
 	t.change(func(r *InboxReport) {
 		if s == tasks.Error || s == tasks.Received {

@@ -10,8 +10,8 @@ import (
 // A mail store that was restored from a backup keeps UIDVALIDITY and gives out UIDs a second time,
 // from the first one that the backup does not have. So the newest messages tell whether it did.
 
-// maxDoubts is of how many messages with another size or date the content is read, the newest
-// first.
+// maxDoubts is the number of messages with a different size or date whose content is read, the
+// newest first.
 const maxDoubts = 5
 
 // reused collects what shows that a folder gave out UIDs a second time. Messages are added by
@@ -43,8 +43,8 @@ func (r *reused) add(n tasks.Noted, m imapsrc.Meta) {
 	}
 }
 
-// settle reads the contents that have to decide. It returns what the server says now of messages
-// that turned out to be the same. One that cannot be read decides nothing, see unread.
+// settle reads the contents that have to decide. It returns what the server says now about messages
+// that turned out to be the same. A message that cannot be read decides nothing, see unread.
 func (r *reused) settle(ctx context.Context, s *session, f *folder) (map[uint32]tasks.Stated, error) {
 	if r.uid != 0 || len(r.doubtful) == 0 {
 		return nil, nil
@@ -111,7 +111,8 @@ func (s *scanner) lookBack(ctx context.Context, f *folder) error {
 	return s.page(ctx, f, late)
 }
 
-// compare compares messages with the ledger, and returns the UIDs that it should have and does not.
+// compare compares messages with the ledger, and returns the UIDs that the ledger should have and
+// does not.
 func (s *scanner) compare(
 	ctx context.Context, f *folder, noted []tasks.Noted, metas []imapsrc.Meta,
 ) (late []uint32, err error) {

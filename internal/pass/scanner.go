@@ -48,8 +48,8 @@ func (s *scanner) run(ctx context.Context) (scanned []int64, _ error) {
 	return scanned, errors.Join(append(errs, s.review(ctx))...)
 }
 
-// fatal reports whether an error ends the scan of all folders. When a connection broke, it may have
-// been for one folder; the next one gets another.
+// fatal reports whether an error ends the scan of all folders. A broken connection may be due to
+// one folder, so the next folder gets a new connection.
 func fatal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.As(err, new(*dialError)) || scanLost(err)
 }
@@ -115,7 +115,7 @@ func (s *scanner) reconciled(ctx context.Context, f *folder) error {
 const baselinePage = 500
 
 // baseline notes the outlines of the messages that were there before the start, so that they are
-// known again should UIDVALIDITY ever change. It goes on where an earlier pass was interrupted.
+// recognised if UIDVALIDITY changes. It continues where an earlier pass was interrupted.
 func (s *scanner) baseline(ctx context.Context, f *folder) error {
 	for w := newWindow(f.row.BaselineUID+1, f.row.StartUID+1); w.more(); {
 		uids, err := s.session.list(ctx, f, w.from, w.to)

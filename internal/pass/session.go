@@ -15,8 +15,8 @@ import (
 const maxReconnects = 5
 
 // session is one IMAP connection of one inbox, opened at its first use and again when it breaks.
-// Its users take turns, in no particular order. When it cannot be opened, they all get that error:
-// a server that refuses a login shuts out who tries again and again.
+// Its users take turns, in no particular order. If it cannot be opened, all of them get that error:
+// a server that refuses a login may block clients that keep trying.
 type session struct {
 	dial func(ctx context.Context) (Source, error)
 	log  *slog.Logger
@@ -41,8 +41,8 @@ func newSession(dial func(ctx context.Context) (Source, error), log *slog.Logger
 	return s
 }
 
-// begin is called before a process that stays up visits the inbox again: what earlier visits met
-// is forgotten. The connection stays.
+// begin is called before a process that stays up visits the inbox again: it forgets the errors of
+// earlier visits. The connection stays.
 func (s *session) begin(ctx context.Context, dial func(ctx context.Context) (Source, error)) error {
 	if err := s.take(ctx); err != nil {
 		return err

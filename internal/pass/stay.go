@@ -53,7 +53,8 @@ func (h *Held) Deliver(ctx context.Context) {
 	})
 }
 
-// Adopt takes over the connection of a Held that is used no more, and what it knows of the folders.
+// Adopt takes over the connection of a Held that is no longer used, and what it knows about the
+// folders.
 func (h *Held) Adopt(from *Held) {
 	h.session, from.session = from.session, nil
 	_ = h.session.begin(context.Background(), h.dial) // fails only with its context
@@ -66,8 +67,8 @@ func (h *Held) Ready() bool { return h.session.connected() && h.session.scanned.
 // Connected reports whether there is a connection.
 func (h *Held) Connected() bool { return h.session.connected() }
 
-// OfInbox reports whether an error is that of one inbox, its account or its server, and not of what
-// all inboxes share: the database, the disk.
+// OfInbox reports whether an error concerns one inbox, its account or its server, and not something
+// that all inboxes share, such as the database or the disk.
 func OfInbox(err error) bool {
 	return errors.As(err, new(*dialError)) || errors.As(err, new(*imapsrc.Error)) ||
 		errors.As(err, new(*PausedError)) || errors.Is(err, errTakenOver) || errors.Is(err, errEpoch) ||

@@ -1,8 +1,8 @@
 package pass
 
-// window walks through a range of UIDs in bounded steps. Steps that find nothing double, so that a
-// UIDNEXT far above the highest UID costs a few searches, and none ever asks for more than it can
-// answer.
+// window walks through a range of UIDs in bounded steps. After a step that finds nothing, the next
+// step is twice as large, so that a UIDNEXT far above the highest UID costs only a few searches. No
+// step asks for more than the server can answer.
 type window struct {
 	from, to uint32 // the step, both ends included
 	next     uint32 // the end of the range, not included
