@@ -12,12 +12,12 @@ import (
 
 // attach makes a new message with a note, and the original in it.
 //
-// The original is message/rfc822 where that type can carry it: it allows no encoding but 7bit, 8bit
+// The original is message/rfc822 if that type can carry it: it allows only the encodings 7bit, 8bit
 // and binary (RFC 2046 5.2.1). Otherwise it is application/octet-stream in base64, named .eml:
-// nothing on the way changes that, and mail programs open it. That is so for what would not arrive
-// unchanged in 7bit or 8bit (long lines, NUL), for a relay without 8BITMIME, for what would take
-// much memory to sign, and for what servers on the way repair (an 8-bit header, no header, lines in
-// it that are no fields).
+// nothing on the way changes that, and mail programs open it. That is the case if the original
+// would not arrive unchanged in 7bit or 8bit (long lines, NUL), if the relay lacks 8BITMIME, if
+// signing would take much memory, and if servers on the way would repair it (an 8-bit header, no
+// header, header lines that are not fields).
 func (c *Composer) attach(m *message.Message, o Origin, remark string) (*Content, error) {
 	form, err := shapeOf(m.Body.Reader())
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *Composer) attach(m *message.Message, o Origin, remark string) (*Content
 
 // tidyHeader reports whether the header has nothing but fields as in RFC 5322 2.2. Relays look into
 // message/rfc822: Postfix removes the space before a colon (obsolete, 4.5), and puts an empty line
-// before a line that is no field.
+// before a line that is not a field.
 func tidyHeader(m *message.Message) (bool, error) {
 	fields, err := m.Fields()
 	if err != nil {
@@ -126,7 +126,7 @@ func partHeader(name string, encode, eight bool) string {
 		field("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
 }
 
-// fileName is made of the subject, for readers who save the attachment.
+// fileName is made from the subject, for readers who save the attachment.
 func fileName(m *message.Message) string {
 	const longest = 40
 	name := strings.Map(func(r rune) rune {

@@ -82,7 +82,7 @@ func (c *conn) auth() *Error {
 	return nil
 }
 
-// plainOf is the value of smtp.auth for a relay that has to get the password itself; empty when it
+// plainOf is the value of smtp.auth that sends the relay the password itself; empty if the relay
 // offers no such mechanism.
 func plainOf(offered []string) string {
 	for _, name := range []string{"PLAIN", "LOGIN"} {
@@ -110,7 +110,7 @@ func (c *conn) noMechanism(offered string) *Error {
 	return e
 }
 
-// hide takes what was sent to log in out of a text.
+// hide removes what was sent to log in from a text.
 func (c *conn) hide() func(string) string {
 	if c.cfg.Token != nil {
 		return func(s string) string { return transcript.HideTexts(c.bearer().Secrets()...)(s) }
@@ -118,7 +118,7 @@ func (c *conn) hide() func(string) string {
 	return transcript.Hide(c.cfg.Username, c.cfg.Password)
 }
 
-// redact takes secrets out of a reply: some relays repeat the command that they refuse.
+// redact removes secrets from a reply: some relays repeat the command that they refuse.
 func redact(err error, hide func(string) string) error {
 	if e, ok := errors.AsType[*textproto.Error](err); ok {
 		return &textproto.Error{Code: e.Code, Msg: hide(e.Msg)}

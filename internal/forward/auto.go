@@ -13,8 +13,8 @@ import (
 	"postrider/internal/message"
 )
 
-// choose is mode Auto: redirect when receivers accept that with the author's From, else rewrite. It
-// also returns the reason.
+// choose decides for mode Auto: redirect if receivers accept that with the author's From, else
+// rewrite. It also returns the reason.
 func (c *Composer) choose(
 	ctx context.Context, m *message.Message, o Origin, s Style, form shape,
 ) (Mode, string, error) {
@@ -50,8 +50,9 @@ func (c *Composer) choose(
 	return Rewrite, "auto: " + verdict.Why, nil
 }
 
-// maxEmpty is how many octets of empty lines in a row a verifier or signer gets. It keeps them
-// until it knows whether the message ends there, and its work may grow with their square.
+// maxEmpty is how many octets of empty lines in a row are passed to a verifier or signer. It holds
+// them in memory until it knows whether the message ends there, and its work may grow with their
+// square.
 const maxEmpty = 64 << 10
 
 // costly reports whether signatures take too long to verify: for each field that a signature names,
@@ -97,8 +98,8 @@ func author(h message.Header) (domain, odd string) {
 	return domain, ""
 }
 
-// because puts a reason of mode Auto before the remarks of a content and of its fallbacks. What a
-// remark repeats of it is left out.
+// because puts a reason of mode Auto before the remarks of a content and of its fallbacks. It
+// leaves out what a remark would repeat.
 func (c *Content) because(why string) *Content {
 	if why == "" {
 		return c

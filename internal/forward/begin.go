@@ -12,12 +12,12 @@ import (
 // maxRecipients is how many every server must take in one transaction (RFC 5321 4.5.3.1.8).
 const maxRecipients = 100
 
-// Begin hands the sender and the recipients of an envelope to the relay, with PIPELINING up to the
-// 354 to DATA. No content goes out before Send.
+// Begin names the sender and the recipients of an envelope to the relay, with PIPELINING up to the
+// 354 to DATA. No content is sent before Send.
 //
-// The error is an *Error when the relay is at fault, else it comes from the context, the quota or
-// the spool. The transaction is never nil: with an error it is over, and its Outcomes still count.
-// The context counts until the relay has answered MAIL.
+// The error is an *Error if the relay is at fault, else it comes from the context, the quota or the
+// spool. The transaction is never nil: with an error it is over, and its Outcomes still count. ctx
+// has no effect after the relay has answered MAIL.
 func (r *Relay) Begin(ctx context.Context, env Envelope, c *Content) (*Transaction, error) {
 	t := &Transaction{relay: r, task: env.Task, nullOnly: env.NullOnly, content: c}
 	todo := t.apart(t.parse(t.first(env)))
@@ -54,7 +54,7 @@ func (t *Transaction) first(env Envelope) Envelope {
 	return env
 }
 
-// signed reports whether the reverse-path names the delivery.
+// signed reports whether the reverse-path identifies the delivery.
 func (t *Transaction) signed() bool { return t.task != 0 && t.relay.cfg.Signer != nil }
 
 // parse refuses the recipients that have no valid address, or whose sender has none, and returns
@@ -73,8 +73,8 @@ func (t *Transaction) parse(env Envelope) (todo []path) {
 	return todo
 }
 
-// apart leaves recipients whose addresses need SMTPUTF8 to a later transaction when there are
-// others: a server behind the relay that lacks it would have the message bounce for all of them.
+// apart leaves recipients whose addresses need SMTPUTF8 to a later transaction if there are others:
+// otherwise, a server after the relay that lacks SMTPUTF8 would bounce the message for all of them.
 func (t *Transaction) apart(todo []path) []path {
 	utf8, ascii := []path(nil), []path(nil)
 	for _, rcpt := range todo {
@@ -91,9 +91,9 @@ func (t *Transaction) apart(todo []path) []path {
 	return ascii
 }
 
-// connect begins on a connection from the pool, or on a new one. No content goes out here, so the
-// transaction can begin again on another connection: when one from the pool proves closed, and when
-// the relay mishandles commands that are sent together.
+// connect begins on a connection from the pool, or on a new one. No content is sent here, so the
+// transaction can begin again on another connection, if one from the pool turns out to be closed,
+// or if the relay mishandles commands that are sent together.
 func (t *Transaction) connect(ctx context.Context) error {
 	r, fresh := t.relay, *t
 	c, err := r.take()
@@ -119,7 +119,7 @@ func (t *Transaction) connect(ctx context.Context) error {
 	}
 }
 
-// open says on c what comes before the content.
+// open sends on c the commands that come before the content.
 func (t *Transaction) open(ctx context.Context, c *conn) error {
 	t.c = c
 	c.uses++
@@ -178,9 +178,9 @@ func (t *Transaction) mail(params string) (reply, error) {
 }
 
 // replaceable reports whether the configured sender is tried if the relay refuses this one. Some
-// relays refuse a null reverse-path from a client that logs in: a bounce that goes out with a
-// sender is better than a lost one. With SRS, a stranger chose a part of the address: some relays
-// refuse one in quotes, or one that SRS did not have to rewrite.
+// relays refuse a null reverse-path from a client that logs in: a bounce that is sent with a sender
+// is better than a lost one. With SRS, a stranger chose a part of the address: some relays refuse
+// an address in quotes, or one that SRS did not have to rewrite.
 func (t *Transaction) replaceable() bool {
 	if t.from.wire == "" {
 		return !t.nullOnly
@@ -188,8 +188,8 @@ func (t *Transaction) replaceable() bool {
 	return t.relay.cfg.EnvelopeFrom == SRS && t.from.name != t.relay.sender.name
 }
 
-// logReplaced logs that the configured sender takes the place of one that was refused. If that is
-// not about an address in quotes, it may be about all of SRS: that is a warning, once.
+// logReplaced logs that the configured sender replaces one that was refused. If the refused address
+// is not in quotes, the relay may refuse all SRS addresses: that is logged as a warning, once.
 func (r *Relay) logReplaced(refused path, rep reply) {
 	if refused.wire == "" {
 		return
@@ -222,10 +222,10 @@ func (t *Transaction) mailFrom(from path, params string) (reply, error) {
 	return rep, err
 }
 
-// speaks reports that the relay understands the address.
+// speaks reports whether the relay understands the address.
 func (t *Transaction) speaks(rcpt path) bool { return !rcpt.utf8 || t.c.offers("SMTPUTF8") }
 
-// rcpts reads who is accepted. When the relay accepts none, the transaction is taken back.
+// rcpts reads which recipients are accepted. If the relay accepts none, the transaction is reset.
 func (t *Transaction) rcpts() (err error) {
 	var rep reply
 	for i, rcpt := range t.to {

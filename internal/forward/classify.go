@@ -11,7 +11,7 @@ import (
 	"postrider/internal/certs"
 )
 
-// verdict says who is to blame for a reply, and whether it is final.
+// verdict says whose fault a reply is, and whether it is permanent.
 type verdict int
 
 const (
@@ -130,9 +130,9 @@ var rules = []rule{
 	{at: []Stage{StageRCPT, StageDATA, StageContent, StageDot}, codes: []string{"5"}, then: refused},
 }
 
-// The words of common relays: for a login that may send no more now, or is blocked, or whose
-// mailbox is full, for a sender that needs a login, or that the login may not use, for a bad
-// sender, and for a client that is not logged in, or that they do not serve.
+// The words of common relays about a login that may not send more now, is blocked, or has a full
+// mailbox; a sender that needs a login, or that the login may not use; a bad sender; and a client
+// that is not logged in, or that they do not serve.
 var (
 	throttled = []string{
 		"storedrv.submission.exception:submissionquotaexceeded", "sender throttled due to", "bad outbound sender",
@@ -181,7 +181,7 @@ func (r rule) matches(at Stage, rep reply, own bool) bool {
 	return slices.Contains(r.enhanced, detail) || slices.ContainsFunc(r.says, rep.says)
 }
 
-// openError is why a connection could not be opened: always the relay's fault.
+// openError says why a connection could not be opened, which is always the relay's fault.
 func openError(at Stage, err error) *Error {
 	e := &Error{Stage: at, Err: err}
 	if rep, ok := replyIn(err); ok {

@@ -20,7 +20,7 @@ import (
 	"postrider/internal/message"
 )
 
-// Mode is what a message goes out as.
+// Mode is the form in which a message is sent.
 type Mode string
 
 // The modes. A notice stands for a message that was not downloaded, and says where that is.
@@ -61,7 +61,7 @@ type Origin struct {
 	Captured func() map[string]string
 }
 
-// ComposeConfig is in whose name a Composer writes, and what.
+// ComposeConfig says in whose name a Composer writes, and what.
 type ComposeConfig struct {
 	From string    // "Name <address>"; needed for all but redirect
 	Note string    // a template for the text above an attached original; empty for DefaultNote
@@ -73,10 +73,10 @@ type ComposeConfig struct {
 	Judge *dmarc.Judge
 }
 
-// Composer makes the content that goes out. That depends only on the message, its Origin and the
-// Style (and, in a DKIM signature, the time): each attempt, and each recipient, gets the same. The
-// choice of mode Auto and an ARC set also depend on the DNS. A caller that sent a message in one
-// mode asks for that mode from then on.
+// Composer makes the content that is sent. It depends only on the message, its Origin and the Style
+// (and, in a DKIM signature, the time), so it is the same in each attempt and for each recipient.
+// The choice of mode Auto and an ARC set also depend on the DNS, so a caller that has sent a
+// message in one mode has to ask for that mode from then on.
 type Composer struct {
 	from   mail.Address // empty without ComposeConfig.From
 	note   *template.Template
@@ -106,10 +106,10 @@ func NewComposer(cfg ComposeConfig) (*Composer, error) {
 	return c, nil
 }
 
-// Compose makes the content from m, which must stay open while the content is in use. It fails when
-// m's spool cannot be read, and when it needs an ASCII address to compose in the name of and has
-// none. In mode Auto, and to seal, it asks the DNS, for at most dmarc.Patience in all. It returns a
-// content even when the DNS fails or ctx ends.
+// Compose makes the content from m, which must stay open while the content is in use. It fails if
+// m's spool cannot be read, or if there is no ASCII address in whose name it could compose. In mode
+// Auto, and to seal, it asks the DNS, for at most dmarc.Patience in all. It returns a content even
+// when the DNS fails or ctx ends.
 func (c *Composer) Compose(ctx context.Context, m *message.Message, o Origin, s Style) (*Content, error) {
 	ctx, cancel := context.WithTimeout(ctx, dmarc.Patience)
 	defer cancel()
@@ -171,8 +171,8 @@ func (c *Composer) signed(content *Content) (*Content, error) {
 	return content, nil
 }
 
-// sender is the address that something is composed in the name of, with the author's name: "Alice
-// via Intake".
+// sender is the address in whose name something is composed, with the author's name: "Alice via
+// Intake".
 func (c *Composer) sender(h message.Header) string {
 	name := c.via()
 	if author := authorName(h); author != "" {
@@ -186,7 +186,8 @@ func (c *Composer) via() string {
 	return cmp.Or(c.from.Name, c.domain())
 }
 
-// authorName is the author's name, or else the address, without what could deceive a reader.
+// authorName is the author's name, or else the address, without anything that could deceive a
+// reader.
 func authorName(h message.Header) string {
 	for _, a := range h.Addresses("From") {
 		return cmp.Or(harmless(a.Name), harmless(a.Addr))

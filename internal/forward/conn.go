@@ -88,8 +88,8 @@ func (r *Relay) openFailed(ctx context.Context, e *Error) error {
 	return e
 }
 
-// open ends with the login. The library reads replies of any length, and takes a line that is cut
-// for a whole one.
+// open talks to the relay up to the login. The library reads replies of any length, and mistakes a
+// truncated line for a complete one.
 func (c *conn) open() *Error {
 	in := &bounded{Conn: c.raw, left: maxOpening}
 	e := c.converse(in)
@@ -171,9 +171,9 @@ func (l *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// startTLS never goes on without TLS (RFC 3207 4.1). The library's StartTLS reads the reply to EHLO
-// under TLS where nothing can make it understand that. What was read ahead before TLS is dropped
-// (RFC 3207 6).
+// startTLS never goes on without TLS (RFC 3207 4.1). The library's StartTLS itself reads the reply
+// to EHLO under TLS, where lenient cannot help it. What was read ahead before TLS is dropped (RFC
+// 3207 6).
 func (c *conn) startTLS(in net.Conn) *Error {
 	if !c.offers("STARTTLS") {
 		return &Error{
@@ -237,7 +237,7 @@ func (c *conn) deadline(d time.Duration) { _ = c.raw.SetDeadline(time.Now().Add(
 // message with its final dot.
 const maxWrite = 32 << 10
 
-// through hands each write on at once, past the small buffer of the library.
+// through passes each write on at once, bypassing the small buffer of the library.
 type through struct{ c *conn }
 
 func (t through) Write(p []byte) (int, error) {
@@ -283,7 +283,7 @@ func (c *conn) reset() (reply, error) {
 	return rep, err
 }
 
-// reused reports that it had a message before.
+// reused reports whether the connection has already carried a message.
 func (c *conn) reused() bool { return c.uses > 1 }
 
 // quit says QUIT (RFC 5321 4.1.1.10) and closes. It does not wait long for a reply.

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Send hands the content over and returns the Outcomes; see also Rest. The error is an *Error when
-// the relay is at fault, else the spool's. When no recipient is accepted, or the transaction is
-// over, it does nothing.
+// Send transmits the content and returns the Outcomes; see also Rest. The error is an *Error if the
+// relay is at fault, else it comes from the spool. If no recipient is accepted, or the transaction
+// is over, Send does nothing.
 //
-// It takes no context: what is begun is finished, and Config.Timeouts bound it.
+// It takes no context: once begun it is finished, within Config.Timeouts.
 func (t *Transaction) Send() ([]Outcome, error) {
 	if t.c == nil {
 		return t.Outcomes(), nil
@@ -47,10 +47,9 @@ func (t *Transaction) invite() error {
 	return nil
 }
 
-// stillInvited leaves all recipients to another transaction when the relay has spoken, or closed
-// the connection, since its 354: that was before the caller recorded who may get the content. None
-// of it has gone out, and that is known only now: once it is on its way, the loss of the connection
-// leaves the outcome unknown.
+// stillInvited leaves all recipients to another transaction if the relay has sent something, or
+// closed the connection, since its 354. At this point it is certain that no content was sent; once
+// it is on its way, the loss of the connection leaves the outcome unknown.
 func (t *Transaction) stillInvited() error {
 	const patience = time.Second
 	t.c.deadline(patience)
@@ -124,9 +123,9 @@ func (t *Transaction) write(to io.Writer) error {
 
 type lostError struct{ error }
 
-// cutOff handles the loss of the connection during the content or its dot. This very message may
-// have caused it, so its recipients are deferred. A relay that stops reading says why and closes:
-// what it said decides.
+// cutOff handles the loss of the connection during the content or its dot. This message may have
+// caused it, so its recipients are deferred. A relay that stops reading may say why before it
+// closes: then its reply decides.
 func (t *Transaction) cutOff(lost *lostError) error {
 	const patience = time.Second
 	t.c.deadline(patience)

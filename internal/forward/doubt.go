@@ -11,8 +11,8 @@ import (
 	"postrider/internal/message"
 )
 
-// doubt is why some receivers do not count a valid signature of a redirect; empty when all do. What
-// they do was found out with rspamd and OpenDKIM (TestReceivers).
+// doubt is why some receivers do not count a valid signature of a redirect; empty if all do. The
+// rules were found by testing rspamd and OpenDKIM (TestReceivers).
 func (c *Composer) doubt(
 	ctx context.Context, domain string, m *message.Message, redirect *Content, fields []message.Field, body int64,
 ) (string, error) {

@@ -1,10 +1,10 @@
 // Package forward composes what goes out, and hands it to the relay.
 //
-// A Composer makes a Content from a message (compose.go). It is the same in every attempt and is
-// never held in memory. Sending takes two calls. Begin names the sender and the recipients; the
-// caller records that the recipients in Accepted may get the message; Send transmits the content. A
-// deferred Reset aborts a transaction that was not sent. Rest has the recipients that need another
-// transaction.
+// A Composer makes a Content from a message (compose.go). The Content is the same in every attempt
+// and is never held in memory. Sending takes two calls: Begin names the sender and the recipients,
+// and Send transmits the content. In between, the caller records that the recipients in Accepted
+// may get the message. A deferred Reset aborts a transaction that was not sent. Rest returns the
+// recipients that need another transaction.
 //
 // Every failure is attributed to one of these (the table is in classify.go):
 //   - a recipient: only this recipient is Refused or Deferred
@@ -12,11 +12,11 @@
 //   - the relay, an *Error: nothing can be sent until it works, or its configuration is changed
 //
 // A failure that is not classified is temporary. Accepted means that the relay answered 2yz to the
-// final dot, Refused that the reason is final, Unknown that the final dot went out and no reply
+// final dot, Refused that the reason is permanent, Unknown that the final dot was sent and no reply
 // came (RFC 1047). If the connection ends after the first RCPT, the message is Deferred, too, so
-// that no message stops all others for ever. Credentials go out unencrypted only on loopback, or
-// with AllowPlaintext. Begin starts again on a new connection when a pooled one proves closed, and
-// without PIPELINING when the relay mishandles it. Nothing else is retried here.
+// that no message stops all others for ever. Credentials are sent unencrypted only on loopback, or
+// with AllowPlaintext. Begin starts again on a new connection if a pooled one turns out to be
+// closed, and without PIPELINING if the relay mishandles it. Nothing else is retried here.
 package forward
 
 import (
@@ -66,8 +66,8 @@ type Config struct {
 	sessions tls.ClientSessionCache // of TLS, for the next connection
 }
 
-// Signer makes reverse-paths that name a delivery, *bounce.Signer. With it, each recipient gets a
-// transaction of its own.
+// Signer makes reverse-paths that identify a delivery, *bounce.Signer. With it, each recipient gets
+// its own transaction.
 type Signer interface {
 	ReversePath(task int64, recipient string) string
 	Token(task int64, recipient string) string // its token, as an ENVID (RFC 3461 4.4)
@@ -98,7 +98,7 @@ func (unlimited) Reserve(_ context.Context, n int) (int, func(int), error) {
 	return n, func(int) {}, nil
 }
 
-// Timeouts are what each step may take. Zero means the default.
+// Timeouts limit each step. Zero means the default.
 type Timeouts struct {
 	Dial    time.Duration // 30 s
 	Command time.Duration // 5 min: the greeting and each command (RFC 5321 4.5.3.2.1-4)

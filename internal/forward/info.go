@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// maxNamed is how many recipients Info names at most. A relay slows down or shuts out a client that
-// names many unknown ones.
+// maxNamed is how many recipients Info names at most. A relay may slow down or block a client that
+// names many unknown recipients.
 const maxNamed = 10
 
 // Info is what a relay offers, and what it said to an envelope without content.
@@ -25,10 +25,10 @@ type Info struct {
 	DSN      bool      // delivery status notifications (RFC 3461)
 }
 
-// Info connects, logs in, names the sender and up to ten of the recipients, takes that back (RSET)
-// and disconnects. No content goes out, so nobody gets anything. Many relays say only at RCPT what
-// they have against a sender, so without recipients that stays unknown. The error is an *Error, or
-// the context's.
+// Info connects, logs in, names the sender and up to ten of the recipients, resets the transaction
+// (RSET) and disconnects. No content is sent, so nobody gets anything. Many relays refuse a sender
+// only at RCPT, so without recipients such a refusal stays unknown. The error is an *Error, or the
+// context's.
 func (r *Relay) Info(ctx context.Context, to []string) (Info, error) {
 	if err := r.acquire(ctx); err != nil {
 		return Info{}, err

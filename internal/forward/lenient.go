@@ -10,8 +10,8 @@ import (
 )
 
 // lenient is a connection on which the library understands each reply, until the login is done. The
-// library takes a reply without text for one that is cut, though the text may be missing (RFC 5321
-// 4.2). It finds only upper-case keywords in the reply to EHLO, though any case is allowed (RFC
+// library treats a reply without text as truncated, although the text may be missing (RFC 5321
+// 4.2). It finds only upper-case keywords in the reply to EHLO, although any case is allowed (RFC
 // 5321 2.4, 4.1.1.1).
 type lenient struct {
 	net.Conn

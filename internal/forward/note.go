@@ -132,8 +132,8 @@ func noteText(t *template.Template, h message.Header, o Origin) (string, error) 
 	return notePart(s), nil
 }
 
-// configuredNote is the note of forward.note. When it fails for this message, the default note
-// takes its place, so that no mail waits for it.
+// configuredNote is the note of forward.note. If the template fails for this message, the default
+// note replaces it, so that no mail waits.
 func (c *Composer) configuredNote(h message.Header, o Origin) (note, remark string, err error) {
 	if note, err = noteText(c.note, h, o); err == nil {
 		return note, "", nil

@@ -13,8 +13,9 @@ const (
 	fix8bit = "set fallback: attach to send such messages as attachments"
 )
 
-// choose replaces a content that the relay cannot take by what can go instead. What is composed in
-// the forwarder's name goes out with the forwarder's address when the sender's does not fit.
+// choose replaces a content that the relay cannot accept with one that can be sent instead. If it
+// is composed in the forwarder's name and the relay cannot accept the sender's address, the
+// forwarder's address is used.
 func (t *Transaction) choose() error {
 	eight, utf8 := t.c.offers("8BITMIME"), t.c.offers("SMTPUTF8")
 	needsUTF8 := func() bool { return t.content.Mode == Redirect && (t.content.utf8 || t.from.utf8) }
@@ -90,8 +91,8 @@ func (t *Transaction) answered(at Stage, rep reply, rcpts []path) error {
 	return t.decideAll(rcpts, at, v, rep, fix)
 }
 
-// classify is what a reply means. When no other sender is allowed, setting one is not the fix.
-// Postfix reports at RCPT what it has against the sender in MAIL.
+// classify says what a reply means. If no other sender is allowed, setting one is not the fix.
+// Postfix reports at RCPT why it refuses the sender in MAIL.
 func (t *Transaction) classify(at Stage, rep reply) (verdict, string) {
 	if at == StageMAIL && rep.enhanced == "5.6.7" && t.wantsUTF8() && !t.from.utf8 {
 		return refused, "" // RFC 6531 3.5: not about the sender, but about the recipients
@@ -143,8 +144,8 @@ func (t *Transaction) lost(at Stage, err error) error {
 }
 
 // deferred makes a temporary fault of the relay count against the message, too: recipients without
-// an outcome are Deferred, so that one message cannot stop all others for ever. What the relay has
-// against our own sender is not about the message, unless a stranger chose a part of that.
+// an outcome are Deferred, so that one message cannot stop all others for ever. A refusal of our
+// own sender is not about the message, unless a stranger chose a part of that address.
 func (t *Transaction) deferred(err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.Permanent || e.Stage == StageMAIL && t.own && !t.replaceable() {

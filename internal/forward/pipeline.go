@@ -76,8 +76,8 @@ func (t *Transaction) hear() (reply, error) {
 	return rep, nil
 }
 
-// outOfStep reports that a reply in a group answers another command, or says that the command came
-// too early: 503 is for a command out of sequence (RFC 5321 4.2.4), and ours are in sequence.
+// outOfStep reports whether a reply in a group answers another command, or says that the command
+// came too early: 503 is for a command out of sequence (RFC 5321 4.2.4), and ours are in sequence.
 func outOfStep(at Stage, rep reply) bool {
 	switch {
 	case rep.code == 503, (rep.code == 500 || rep.code == 554) && slices.ContainsFunc(tooEarly, rep.says):

@@ -42,10 +42,10 @@ func traces(h message.Header) string {
 // traceValue is what postrider writes. Anybody else may write anything there.
 var traceValue = regexp.MustCompile(`^[0-9a-f]{20}; task=\d{1,20}$`)
 
-// Looped reports whether a message was forwarded from this inbox before, is a Report, or has made
-// more than maxReceived hops (RFC 5321 6.3) or was forwarded by more inboxes than that, and which.
-// A Report of another installation is not forwarded either: two installations that watch each other
-// would never stop.
+// Looped reports whether, and why, a message is in a loop: it was forwarded from this inbox before,
+// is a Report, has made more than maxReceived hops (RFC 5321 6.3), or was forwarded by more inboxes
+// than that. A Report of another installation is not forwarded either: two installations that watch
+// each other would never stop.
 func Looped(h message.Header, inbox string, maxReceived int) (reason string, looped bool) {
 	own := token(inbox)
 	for _, v := range h.Values(traceField) {
@@ -73,8 +73,9 @@ func returned(m *message.Message, inbox string) bool {
 }
 
 // redirect is the original below a trace field. If the field would do harm, the message is attached
-// instead: without a trace, inboxes that forward to each other would never stop, and a sender could
-// provoke that. Without an address to compose from, the trace is added all the same.
+// instead: it cannot go without the field, because inboxes that forward to each other would never
+// stop, and a sender could provoke that. If there is no address to compose from, the field is added
+// all the same.
 func (c *Composer) redirect(ctx context.Context, m *message.Message, o Origin, resent bool) (*Content, error) {
 	if why := untraceable(m); why != "" && c.from.Address != "" {
 		return c.attach(m, o, "attached instead of redirected: "+why)

@@ -76,8 +76,8 @@ func (r *Relay) Sender(from string, as Mode) string {
 	return from
 }
 
-// rewrite is the SRS address for a reverse-path, or the configured sender when servers might refuse
-// that: delivery matters more than the way of a bounce.
+// rewrite is the SRS address for a reverse-path, or the configured sender if servers might refuse
+// that address: delivering the message matters more than returning a bounce.
 func (r *Relay) rewrite(original path) string {
 	from, err := r.cfg.SRS.Forward(original.wire)
 	if err == nil {
@@ -91,8 +91,8 @@ func (r *Relay) rewrite(original path) string {
 	return from
 }
 
-// ours reports whether a reverse-path is the configured one, or made by SRS: what the relay has
-// against it is not the fault of the message.
+// ours reports whether a reverse-path is the configured one, or made by SRS: if the relay refuses
+// it, that is not the fault of the message.
 func (r *Relay) ours(from path) bool {
 	return from.name == r.sender.name || r.cfg.EnvelopeFrom == SRS && r.cfg.SRS.Owns(from.name)
 }
@@ -112,8 +112,8 @@ func (r *Relay) pipelines(c *conn) bool {
 	return !r.cfg.NoPipelining && c.offers("PIPELINING") && !r.distrusts()
 }
 
-// distrustFor is longer than most passes last. After it `watch` finds out whether it was chance: a
-// relay that restarts ends connections, too.
+// distrustFor is longer than most passes last. After it, `watch` tries PIPELINING again, because
+// the cause may have been something else, such as a restart of the relay.
 const distrustFor = 10 * time.Minute
 
 func (r *Relay) distrusts() bool {
