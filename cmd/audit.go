@@ -31,7 +31,7 @@ that was skipped as vanished but is on the server has reappeared. Nothing can be
 proved about a folder whose server gave the UID of a message to another one.
 audit reads no bodies, except of a few messages whose size or date has changed.
 Without --repair it changes nothing, except that it stores the result, which the
-status page shows. Runs may go on beside it.
+status page shows. Runs may continue meanwhile.
 
 --list prints the proof: one line for every message, and for every task whose
 message is gone. --repair registers what is missing, as a run would; the next

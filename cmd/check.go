@@ -40,7 +40,7 @@ the hook exists, that the directory of metrics.textfile can be written, and that
 the files of web can be used; it does not run the hook. --inbox and --label
 choose inboxes; the rest is always tested.
 
-Of more than ` + many + ` inboxes it prints a summary and those that fail; --all prints
+With more than ` + many + ` inboxes it prints a summary and those that fail; --all prints
 all. The exit code is 75 when something fails, and 1 when everything does.
 ` + exitHelp,
 		Args: takesNone,

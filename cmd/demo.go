@@ -19,7 +19,7 @@ import (
 func (a *app) demoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
-		Short: "Show a few passes on servers of its own; needs no configuration",
+		Short: "Run a few passes with built-in servers; needs no configuration",
 		Long: `demo starts an IMAP server with a few messages and an SMTP relay inside the
 process, on loopback, and does real passes on a temporary SQLite file: one that
 is killed half-way, one that takes over from it, one that sends what the relay

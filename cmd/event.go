@@ -215,8 +215,8 @@ func (a *app) eventShowCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "show ID [--json]",
-		Short: "Show an event: where it stands, and what is sent",
-		Long: `show shows an event: where it stands, and what is sent.
+		Short: "Show an event: its state, and what is sent",
+		Long: `show shows an event: its state, and what is sent.
 ` + exitHelp,
 		Args: takes(1, "the ID of one event"),
 		RunE: func(c *cobra.Command, args []string) error {

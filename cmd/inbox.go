@@ -138,15 +138,15 @@ first run would forward. With --no-check it does not connect.
 Without --host it looks for the IMAP server: large providers are built in, and
 others are found by the DNS (MX, SRV) and by what the domain publishes over
 HTTPS. It sends the domain and nothing else. It shows what it found and asks;
-where there is no terminal, --yes agrees.
+where there is no terminal, --yes accepts it.
 
 Without a password flag it asks for the password on a terminal. The password is
 stored encrypted with the key in secrets.key_file, which is made on first use.
 It is encrypted for this host, port, security, username and certificates: if
 something other than postrider changes these in the database, the password is
-not used. With --password-from only the place of the password is stored. A file
-has to be beside the configuration, or in a directory that secrets.files_in
-names. A command is run without a shell, once in a process.
+not used. With --password-from only the place where the password is found is
+stored. A file has to be in the directory of the configuration, or in one that
+secrets.files_in names. A command is run without a shell, once per process.
 
 With --oauth there is no password: you log in first, as with
 ` + "`postrider inbox login ADDR`" + `. With --no-check the inbox is stored without a
@@ -244,14 +244,14 @@ func (a *app) inboxSetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "set ADDR [--host HOST] [--folder NAME]...",
 		Short: "Change the settings of an inbox",
-		Long: `set changes what is given and leaves the rest as it is. --folder gives the whole
-list: other folders are no longer watched, but keep their registry and their
-cursor. What still waits in them is forwarded; if such a folder was deleted on
-the server, its tasks end as skipped (vanished). --start is for folders that
-were never scanned. The password is kept when host, port, security or username
-changes; give a password flag to change it. With OAuth2 that needs a new login.
---label tenant=acme sets that label and --label tenant= removes it; other labels
-stay.
+		Long: `set changes the settings that are given, and keeps the others. --folder gives
+the whole list: other folders are no longer watched, but keep their registry and
+cursor. Messages that still wait in them are forwarded; if such a folder was
+deleted on the server, its tasks end as skipped (vanished). --start is for
+folders that were never scanned. The password is kept when host, port, security
+or username changes; give a password flag to change it. With OAuth2 that needs a
+new login. --label tenant=acme sets that label and --label tenant= removes it;
+other labels stay.
 
 set does not log in: to test the inbox, postrider inbox check ADDR. It prints a
 note if the file or variable of --password-from cannot be read now.
@@ -323,7 +323,7 @@ func (a *app) inboxEnableCommand() *cobra.Command {
 		return s.inboxes.Enable(ctx, in.Address, by.Who(), by.Detail())
 	}
 	return a.switchCommand("enable", "Process inboxes again",
-		"enable has runs process inboxes again.", "Enabled", enable)
+		"enable makes runs process the inboxes again.", "Enabled", enable)
 }
 
 func (a *app) inboxDisableCommand() *cobra.Command {
@@ -331,7 +331,7 @@ func (a *app) inboxDisableCommand() *cobra.Command {
 		return s.queue.Disable(ctx, tasks.By(a.who(s.host())), in.ID)
 	}
 	return a.switchCommand("disable", "Leave inboxes alone; their registry and cursors stay",
-		"disable has runs leave inboxes alone. Their registry and cursors stay.", "Disabled", disable)
+		"disable makes runs leave the inboxes alone. Their registry and cursors stay.", "Disabled", disable)
 }
 
 func (a *app) switchCommand(

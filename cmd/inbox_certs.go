@@ -26,7 +26,7 @@ func (f *certFlags) register(c *cobra.Command) {
 		"trust the certificates of this `FILE` besides the system's; \"\" for none")
 	flags.StringVar(&f.fingerprint, "tls-fingerprint", "",
 		"accept the server's certificate if it has the fingerprint `sha256:HEX`, and no other; "+
-			"\"\" for by issuer and name")
+			"\"\" checks issuer and name again")
 	flags.StringVar(&f.clientCert, "client-cert", "",
 		"show the certificate in this `FILE`, which also has its key, to the server; \"\" for none")
 	mayBeEmpty(c, "ca-file", "tls-fingerprint", "client-cert")

@@ -20,7 +20,7 @@ func (a *app) inboxListCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [--inbox ADDR]... [--label L]... [--failing]",
 		Short: "List the inboxes",
-		Long: `list shows the inboxes. Of more than ` + many + ` it shows a summary and those with
+		Long: `list shows the inboxes. With more than ` + many + ` it shows a summary and those with
 trouble: the last scan failed, or a login is needed. --all shows all.
 ` + exitHelp,
 		Args: takesNone,

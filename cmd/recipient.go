@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) recipientCommand() *cobra.Command {
-	return group("recipient", "Recipients whose mail bounced too often (section bounces)",
+	return group("recipient", "Show and resume recipients whose mail bounced too often",
 		a.recipientListCommand(), a.recipientResumeCommand())
 }
 

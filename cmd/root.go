@@ -34,7 +34,7 @@ Exit codes:
   1   failed
   2   bad usage or configuration, nothing touched
   75  done, but something of this pass or command will be retried or needs an
-      operator, or a threshold of alerts is passed`
+      operator, or a threshold of alerts is exceeded`
 
 // app is what all commands share: the world outside, and the flags that every command has.
 type app struct {

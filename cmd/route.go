@@ -44,20 +44,20 @@ message: its recipients, priority, uncertain policy and mode. It sends nothing
 and changes nothing.
 
 The message is a file, - for standard input, or with --task that of a registered
-task, which is fetched from its server: of one larger than forward.max_size only
-the header. For a file, --inbox and --folder say where it would have arrived.
-Without --inbox, conditions on the inbox and its labels are undecided, and no
-address is left out as the inbox's own. Ages count from now, and for a task from
-its registration. With --at they count from that time, and a message without a
-date of its own arrived then.
+task, which is fetched from its server (only its header if the message is larger
+than forward.max_size). For a file, --inbox and --folder say where it would have
+arrived. Without --inbox, conditions on the inbox and its labels are undecided,
+and no address is left out as the inbox's own; the default folder is INBOX. Ages
+count from now, or for a task from its registration. With --at they count from
+that time, and a message without a date of its own arrived then.
 
 Mode auto and arc ask the DNS, for at most five seconds. With --no-dns they act
 as if the DNS had not answered.
 
 --show-message prints the message that would go out (to a relay that accepts
 8-bit messages), octet for octet, to standard output, and the rest to standard
-error. For a file it needs --inbox. A terminal gets a space for each control
-character. No other command shows texts of a message.
+error. For a file it needs --inbox. On a terminal, a space stands for each
+control character. No other command shows texts of a message.
 ` + exitHelp,
 		Args: func(c *cobra.Command, args []string) error {
 			switch given := c.Flags().Changed("task"); {

@@ -41,13 +41,13 @@ are left out.
 When a limit of the relay's provider (smtp.limits) is used up and tasks wait for
 it, a line below the table shows how long.
 
-Of more than ` + many + ` inboxes it shows a summary and those with trouble: the last
-scan failed, the last complete one is older than alerts.last_scan (an hour if
-that is not set), a login is needed, messages are dead or uncertain, or bounced
-in the last day, or there is an alert. --all shows all.
+With more than ` + many + ` inboxes it shows a summary and the inboxes with trouble: the
+last scan failed, the last complete scan is older than alerts.last_scan (an hour
+if that is not set), a login is needed, messages are dead or uncertain, or
+bounced in the last day, or there is an alert. --all shows all inboxes.
 
-Below the table are the alerts: what is past a threshold of the configuration
-(alerts), of the inboxes that --inbox and --label choose. They make the exit
+Below the table are the alerts: values above a threshold of the configuration
+(alerts), for the inboxes that --inbox and --label choose. They make the exit
 code 75. Below them are the failures that could not be reported yet (notify,
 hook).
 ` + exitHelp,

@@ -43,9 +43,9 @@ func (a *app) taskListCommand() *cobra.Command {
 --limit says; a line below it says when there are more. --json prints all,
 oldest first, one object a line; with --limit the newest.
 
---from, --to, --subject and --message-id take a part of the text; upper and
-lower case are the same. On a terminal the table fits the width; "task show ID"
-has everything about a message.
+--from, --to, --subject and --message-id take a part of the text; case is
+ignored. On a terminal the table fits the width; "task show ID" shows everything
+about a message.
 
 States: received, in_progress, error, uncertain, dead, forwarded,
 skipped_no_match, skipped

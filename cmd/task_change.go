@@ -135,10 +135,11 @@ const changeHelp = `
 
 Name the tasks by their IDs, or select them with filters: --status, --inbox,
 --label, --route, --older-than; all of them have to match. With filters the
-command counts the tasks and asks; --yes answers for a script, --dry-run only
-shows them. It changes the tasks that it counted, except those that are in
-another state by then. Runs may go on beside it. Stopped half-way, it prints how
-far it came. ` + "`postrider task show ID`" + ` shows who changed a task, and when.
+command counts the tasks and asks. --yes skips the question, for scripts;
+--dry-run only shows the tasks. The command changes the tasks that it counted,
+except those that are in another state by then. Runs may continue meanwhile. If
+the command is stopped half-way, it prints how many tasks it changed.
+` + "`postrider task show ID`" + ` shows who changed a task, and when.
 `
 
 // changeCommand is a command that makes a change; how is read when it runs.
