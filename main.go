@@ -1,4 +1,4 @@
-// Command postrider watches IMAP inboxes and forwards what arrives, from cron or a systemd timer.
+// Command postrider watches IMAP inboxes and forwards what arrives, as a service or from cron.
 package main
 
 import (

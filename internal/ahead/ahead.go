@@ -6,11 +6,12 @@
 // recognises such a time because it is further ahead than the longest wait of its kind. Hosts may
 // have different pauses and leases for tasks, so a task must also have been changed in the future.
 //
-// What waits is due now. What a process may still hold is due after the length of a lease, in which
-// the process renews it. Receipts and holders stay. A time that is less far ahead may be a real
-// pause; it is left alone, and passes within the longest pause of its kind.
+// After the repair, what waits is due now. What a process may still hold is due after the length of
+// a lease, within which the process renews it. Receipts and holders stay. A time that is less far
+// ahead may be a real pause: it is left alone, and is over within the longest pause of its kind.
 //
-// When an action on the IMAP server is due is left alone, too: it may be planned for next month.
+// The due times of actions on the IMAP server are left alone, too: an action may be planned for
+// next month.
 package ahead
 
 import (

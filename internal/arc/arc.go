@@ -1,11 +1,11 @@
 // Package arc seals mail that is forwarded (RFC 8617), so that a receiver who trusts the sealer
 // learns what was known about the message when it arrived here.
 //
-// Seal adds one set of three fields to a message and changes nothing of it. The set says what the
-// inbox's own server found (Authentication-Results, from a trusted authserv-id only), what our own
-// verification of the DKIM signatures found where the server says nothing, and whether the chain of
-// earlier sets is valid. A valid chain is continued, a broken one ends with cv=fail. A chain that
-// has failed before, or that has 50 sets, gets no more.
+// Seal adds one set of three fields to a message and does not change the rest. The set says what
+// the inbox's own server found (Authentication-Results, from a trusted authserv-id only), what our
+// own verification of the DKIM signatures found where the server says nothing, and whether the
+// chain of earlier sets is valid. A valid chain is continued, a broken one ends with cv=fail. A
+// chain that has failed before, or that has 50 sets, gets no more.
 //
 // The body is read once and not held. The set depends on the message, the time that the caller
 // gives, and what the DNS answers: the same answers make the same octets. RSA keys of more than

@@ -1,5 +1,5 @@
-// Package bearer logs in with an OAuth2 access token, over SASL: OAUTHBEARER (RFC 7628) and
-// XOAUTH2, which Google defined before it and Microsoft has alone.
+// Package bearer logs in with an OAuth2 access token, over SASL: OAUTHBEARER (RFC 7628), and
+// XOAUTH2, which Google defined earlier and which is the only one that Microsoft supports.
 //
 // It is a package of its own because imapsrc and forward both need it and do not know each other.
 package bearer

@@ -1,4 +1,4 @@
-// Package certs reads certificates from files, and accepts a server's certificate by its
+// Package certs reads certificates from files, and verifies a server's certificate by its
 // fingerprint. The IMAP and the SMTP side, their settings and the command line share it.
 package certs
 

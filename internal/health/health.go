@@ -1,5 +1,5 @@
-// Package health computes the numbers to monitor of an inbox, and raises an alert for each number
-// above its limit.
+// Package health computes the numbers by which an inbox is monitored, and raises an alert for each
+// number above its limit.
 //
 // It only computes: it reads no database and changes nothing. Ages are measured by the database's
 // clock, so that a wrong clock of this host neither raises nor hides an alert.

@@ -1,5 +1,5 @@
-// Package limits keeps to what a provider accepts: so many recipients in any minute, hour and day,
-// over all passes and hosts.
+// Package limits keeps postrider within the limits of a provider: a number of recipients in any
+// minute, hour and day, over all passes and hosts.
 //
 // Before a transaction with the relay its recipients are reserved in the database, under the lock
 // of one row and by the clock of the database. A reservation counts in each window from when it is
@@ -7,11 +7,11 @@
 // provider counts. The end is recorded with the next reservation, or by Flush: one short
 // transaction each time, and none when nothing is limited.
 //
-// The reservations of a process that dies are not renewed any more, and then count as used: that
-// may waste a part of the limit, and never exceeds it. Windows move by a sixtieth of their length:
-// a recipient counts for up to that much longer.
+// When a process dies, its reservations are no longer renewed, and then count as used: that may
+// waste a part of the limit, but never exceeds it. Windows move by a sixtieth of their length, so a
+// recipient counts for up to that much longer.
 //
-// A relay is known by its host, port and user. Two accounts do not share their limits.
+// A relay is identified by its host, port and user. Two accounts do not share their limits.
 package limits
 
 import (

@@ -1,9 +1,9 @@
-// Package metrics shows to Prometheus what package status knows.
+// Package metrics prints what package status knows, for Prometheus.
 //
-// All numbers are those of the database, and so of all hosts and processes: whoever scrapes several
-// hosts gets them several times, and takes the maximum and not the sum. Counters never fall when
-// tasks are deleted, nor when a process ends. Times are absolute, in seconds since 1970: an age
-// that is computed from them goes on growing when no pass runs any more.
+// All numbers come from the database, and so cover all hosts and processes: whoever scrapes several
+// hosts gets the same numbers several times, and has to take the maximum, not the sum. Counters
+// never fall when tasks are deleted, nor when a process ends. Times are absolute, in seconds since
+// 1970: an age that is computed from them goes on growing when no pass runs any more.
 //
 // The number of series is bounded: by the number of inboxes, times a constant.
 package metrics

@@ -1,13 +1,13 @@
-// Package said decides what a pass prints when nobody watches it: changes, and not states.
+// Package said decides what a pass prints when nobody watches it: changes, not states.
 //
 // A pass under cron sees the same failure each minute. The failure is worth a line when it begins,
 // again after each Remind while it lasts, and when it is over. The database records what was
 // printed, so that passes, hosts and processes that stay up do not repeat each other: each state
 // that was printed has a row, and only the process that changes the row prints the line.
 //
-// The change is committed before the line is printed. A process that is killed between the two
-// loses that line; a failure that lasts is printed again after Remind. A line is never printed
-// twice, with one exception: when the database fails, everything that holds is printed.
+// The change is committed before the line is printed. If a process is killed between the two, that
+// line is lost; a failure that lasts is printed again after Remind. A line is never printed twice,
+// with one exception: if the database fails, everything that is currently wrong is printed.
 package said
 
 import (

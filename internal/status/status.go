@@ -1,10 +1,10 @@
-// Package status gathers what to know about the whole: the state of each inbox, what passes
-// measured, the alerts, the notices that wait, and the relay provider's limit that is used up. The
-// command line, the metrics and the status page all show what it says.
+// Package status gathers the state of the whole installation: the state of each inbox, what passes
+// measured, the alerts, the notices that wait, and the limit of the relay's provider that is used
+// up, if any. The command line, the metrics and the status page all show it.
 //
 // It reads the database and asks no server. The number of statements does not depend on the number
-// of inboxes. What it cannot read is an error, except for the provider's limits: without them the
-// rest is still worth knowing.
+// of inboxes. If something cannot be read, that is an error, except for the provider's limits:
+// without them the rest is still worth knowing.
 package status
 
 import (
