@@ -54,7 +54,7 @@ func (s *Store) AcquireScan(
 	}
 	a := &acquisition{inboxID: inboxID, by: asker{holder, ttl}}
 	if err := s.acquisitions.Commit(ctx, a); err != nil {
-		return Lease{}, nil, fmt.Errorf("acquire the scan lease of inbox %d: %w", inboxID, err)
+		return Lease{}, nil, fmt.Errorf("acquire the scan lease: %w", err)
 	}
 	return a.lease, a.busy, nil
 }
@@ -149,7 +149,7 @@ func (s *Store) RenewScan(ctx context.Context, by Scan, ttl time.Duration) error
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("renew the scan lease of inbox %d: %w", by.InboxID, err)
+		return fmt.Errorf("renew the scan lease: %w", err)
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func (s *Store) RenewScan(ctx context.Context, by Scan, ttl time.Duration) error
 func (s *Store) ReleaseScan(ctx context.Context, by Scan) error {
 	err := s.db.Tx(ctx, func(tx *gorm.DB) error { return db.Run(tx, sqlReleaseScan, by.InboxID, by.Token) })
 	if err != nil {
-		return fmt.Errorf("release the scan lease of inbox %d: %w", by.InboxID, err)
+		return fmt.Errorf("release the scan lease: %w", err)
 	}
 	return nil
 }

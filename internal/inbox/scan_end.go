@@ -32,7 +32,7 @@ type ScanEnd struct {
 // transaction.
 func (s *Store) FinishScan(ctx context.Context, by Scan, end ScanEnd) error {
 	if err := s.ends.Commit(ctx, finish{by, end}); err != nil {
-		return fmt.Errorf("record the end of the scan of inbox %d: %w", by.InboxID, err)
+		return fmt.Errorf("record the end of the scan: %w", err)
 	}
 	return nil
 }

@@ -59,7 +59,8 @@ func TestScansEndTogether(t *testing.T) {
 }
 
 // TestScansEndWhileLocked: when another program has the SQLite file locked for too long, the ends
-// of scans do not wait one after the other.
+// of scans do not wait one after the other. What could not be done for two inboxes has the same
+// error, because a pass prints one line for inboxes with equal errors.
 func TestScansEndWhileLocked(t *testing.T) {
 	cfg := db.Config{Driver: db.SQLite, Path: filepath.Join(t.TempDir(), "p.db")}
 	open := func(opts ...db.Option) *db.DB {
@@ -72,8 +73,14 @@ func TestScansEndWhileLocked(t *testing.T) {
 	}
 	store := New(open(db.WithRetryFor(0)), OpenSealer(filepath.Join(t.TempDir(), "key")))
 	var errs []error
+	texts := map[string]bool{}
 	err := open().Tx(t.Context(), func(*gorm.DB) error {
 		errs = store.finishAll(t.Context(), []finish{{by: Scan{1, 1}}, {by: Scan{2, 1}}})
+		for id := range int64(2) {
+			_, _, err := store.AcquireScan(t.Context(), id+1, "run-1", time.Minute)
+			texts[fmt.Sprint(err)] = true
+			texts[fmt.Sprint(store.FinishScan(t.Context(), Scan{id + 1, 1}, ScanEnd{}))] = true
+		}
 		return nil
 	})
 	if err != nil {
@@ -81,6 +88,9 @@ func TestScansEndWhileLocked(t *testing.T) {
 	}
 	if !errors.As(errs[0], new(*db.UnavailableError)) || !errors.Is(errs[0], errs[1]) {
 		t.Errorf("%v, and %v; want the same error, and only one try", errs[0], errs[1])
+	}
+	if len(texts) != 2 {
+		t.Errorf("%d errors for two kinds of change: %v", len(texts), texts)
 	}
 }
 
