@@ -60,6 +60,7 @@ type auditedFolder struct {
 	folder *folder
 	found  *FolderAudit
 	said   uint32        // how many messages there are, by the server
+	known  uint32        // no UID above is in the ledger, and the cursor is not either
 	lost   []tasks.Place // of its strays
 	again  reused
 	broken error // the first task that is not as postrider writes tasks

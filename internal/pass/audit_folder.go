@@ -78,6 +78,11 @@ func (a *auditor) look(ctx context.Context, f *auditedFolder) error {
 			return err
 		}
 		f.folder.row = row
+		highest, err := a.visit.pass.Queue.Highest(ctx, row.ID, row.UIDValidity)
+		if err != nil {
+			return err
+		}
+		f.known = max(row.LastSeenUID, highest)
 		err = a.visit.session.reopen(ctx, row.Name, func(src Source, info imapsrc.Folder) (err error) {
 			f.said = info.Messages
 			f.folder.next, err = UIDNext(ctx, src, info)
@@ -126,7 +131,7 @@ func (a *auditor) window(ctx context.Context, f *auditedFolder, w *window, uids 
 	for s.to = s.end(); s.more(); {
 		n, _ := slices.BinarySearch(uids, s.to+1)
 		rows := 0
-		if n > 0 || s.from <= f.folder.row.LastSeenUID { // else there is nothing to be found
+		if n > 0 || s.from <= f.known { // else there is nothing to be found
 			var err error
 			if rows, err = a.step(ctx, f, s, uids[:n]); err != nil {
 				return err

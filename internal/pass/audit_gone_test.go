@@ -204,3 +204,21 @@ func TestAuditRepairsADeletedTaskAboveTheCursor(t *testing.T) {
 	r.Config.Worker = "test:next"
 	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
 }
+
+// TestAuditAfterARewind: messages that are above a cursor that was moved back, and no longer on the
+// server, are accounted for, also when no other message is left.
+func TestAuditAfterARewind(t *testing.T) {
+	r := newRig(t, auditReply, auditRules...)
+	r.add(inbox.StartAll)
+	uids := r.put("INBOX", letter("team 1"), letter("never 2"))
+	r.run()
+	check(t, r.imap.Expunge(address, "INBOX", uids...))
+	r.rewind(r.stored().Folders[0])
+	for range 2 { // the second time after a run that found nothing
+		found, lines := r.audit(AuditOptions{})
+		if f := found.Folders[0]; f.Gone != 2 || len(goneLines(lines)) != 2 {
+			t.Errorf("%d are gone, and the lines are %q; want 2", f.Gone, goneLines(lines))
+		}
+		r.run()
+	}
+}

@@ -7,11 +7,12 @@ import (
 	"postrider/internal/imapsrc"
 )
 
-// eachWindow lists the folder, up to the cursor at least: the last messages may be gone.
+// eachWindow lists the folder, up to the cursor and to the last registered message at least: the
+// last messages may be gone.
 func (a *auditor) eachWindow(
 	ctx context.Context, f *auditedFolder, each func(*window, []uint32) error,
 ) (listed int, _ error) {
-	for w := newWindow(1, max(f.folder.next, f.folder.row.LastSeenUID+1)); w.more(); {
+	for w := newWindow(1, max(f.folder.next, f.known+1)); w.more(); {
 		uids, err := a.visit.session.list(ctx, f.folder, w.from, w.to)
 		if err == nil {
 			err = each(w, uids)

@@ -305,6 +305,8 @@ func (s *sparse) Dispositions(_ context.Context, _, _ int64, from, to uint32) (o
 	return out, nil
 }
 
+func (s *sparse) Highest(context.Context, int64, int64) (uint32, error) { return s.last, nil }
+
 func (s *sparse) LeftBehind(context.Context, int64, int64, func(int64, tasks.Disposition) error) error {
 	return nil
 }

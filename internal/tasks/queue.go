@@ -140,6 +140,9 @@ type Auditor interface {
 	// Dispositions returns how each message of a folder with a UID in [from, to] is accounted for,
 	// by ascending UID. A UID that is missing is not accounted for.
 	Dispositions(ctx context.Context, folderID, epoch int64, from, to uint32) ([]Disposition, error)
+	// Highest returns the highest UID of a folder that is accounted for in an epoch, or 0. A cursor
+	// that was moved back is below it.
+	Highest(ctx context.Context, folderID, epoch int64) (uint32, error)
 	// Purged counts the tasks of an inbox that were registered within that time and purged since:
 	// an upper bound, because the ledger does not record when. Tasks that something other than
 	// the queue deleted do not count.

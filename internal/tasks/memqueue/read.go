@@ -192,6 +192,18 @@ func (q *Queue) Dispositions(_ context.Context, folderID, epoch int64, from, to 
 	return out, nil
 }
 
+// Highest implements tasks.Queue.
+func (q *Queue) Highest(_ context.Context, folderID, epoch int64) (uid uint32, _ error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range q.ledger.at {
+		if r.place.folderID == folderID && r.place.epoch == epoch {
+			uid = max(uid, r.place.uid)
+		}
+	}
+	return uid, nil
+}
+
 // Purged implements tasks.Queue. IDs ascend: if a task, or an event of a task, is older than that
 // time, all tasks with lower IDs were registered before that time.
 func (q *Queue) Purged(_ context.Context, inboxID int64, within time.Duration) (int, error) {

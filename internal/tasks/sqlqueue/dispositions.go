@@ -19,6 +19,12 @@ func (q *Queue) Dispositions(ctx context.Context, folderID, epoch int64, from, t
 	return out, wrap(err, "read how folder %d is accounted for", folderID)
 }
 
+// Highest implements tasks.Queue.
+func (q *Queue) Highest(ctx context.Context, folderID, epoch int64) (uid uint32, err error) {
+	err = q.db.View(ctx, func(tx *gorm.DB) error { return tx.Raw(sqlHighest, folderID, epoch).Scan(&uid).Error })
+	return uid, wrap(err, "read up to which UID folder %d is accounted for", folderID)
+}
+
 // Purged implements tasks.Queue.
 func (q *Queue) Purged(ctx context.Context, inboxID int64, within time.Duration) (n int, err error) {
 	now, err := q.db.Clock(ctx)

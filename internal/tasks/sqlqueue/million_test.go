@@ -158,6 +158,7 @@ func (r registry) checkLookups(t *testing.T, when string, inboxID, folderID int6
 			})
 		}},
 		{"100 that may be lost", 300, raws(sqlLost, folderID, 1, uids)},
+		{"the highest UID of a folder", 10, raws(sqlHighest, folderID, 1)},
 		{"the next epoch that left something behind", 10, raws(sqlNextEpoch, folderID, -1, 2)},
 		{"the next 2000 left behind", 4100, raws(sqlNextPage, folderID, 1, 0, 2000)},
 		{"2000 left behind", 20_000, raws(sqlLeftBehind, folderID, 1, 500_001, 502_000)},

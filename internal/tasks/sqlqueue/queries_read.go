@@ -99,6 +99,8 @@ WHERE inbox_id = ? AND purged_as <> ''
 
 	sqlSeenBetween = sqlAccounted + ` ORDER BY s.uid`
 
+	sqlHighest = `SELECT COALESCE(MAX(uid), 0) FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ?`
+
 	// Without those that were found again in a later epoch. For a deleted task that is looked up by
 	// monitored_emails_seen_task.
 	sqlLeftBehind = sqlAccounted + ` AND s.task_id > 0 AND (

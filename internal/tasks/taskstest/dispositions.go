@@ -25,6 +25,15 @@ var dispositionTests = map[string]func(*suite){
 func (p place) disposed(want []tasks.Disposition) {
 	p.t.Helper()
 	p.disposedIn(0, 1<<32-1, want)
+	highest := uint32(0)
+	if n := len(want); n > 0 {
+		highest = want[n-1].UID
+	}
+	got, err := p.Queue.Highest(p.ctx, p.folder, p.epoch)
+	p.must("highest", err)
+	if got != highest {
+		p.t.Errorf("UID %d is said to be the highest that is accounted for, want %d", got, highest)
+	}
 }
 
 func (p place) disposedIn(from, to uint32, want []tasks.Disposition) {
