@@ -22,7 +22,7 @@ func (a *app) sayChanges(ctx context.Context, s *services, r passReport, opts ru
 	defer cancel()
 	lines, err := said.New(s.db, s.cfg.Report.Remind).AfterPass(short, r.Report, r.Alerts, opts.chosen.Empty())
 	if err != nil {
-		s.log.Warn("could not read which failures were already reported; some may be reported again", "error", err)
+		s.log.Warn("could not look up or record which failures were reported; some may be reported again", "error", err)
 	}
 	for _, l := range lines {
 		if err := a.sayLine(ctx, s, l); err != nil {

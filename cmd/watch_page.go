@@ -20,7 +20,7 @@ type livePage struct {
 
 	mu      sync.Mutex
 	current *shownPage
-	broken  bool // the configuration could not be read again
+	broken  bool // the changed configuration cannot be used
 }
 
 // shownPage is the page of one configuration.

@@ -106,7 +106,7 @@ type Watch struct {
 
 	mu      sync.Mutex
 	setup   *Setup
-	broken  string            // why the configuration could not be read again; empty when it could
+	broken  string            // why the changed configuration cannot be used; empty when it can
 	keepers map[int64]*keeper // by the inbox
 }
 
