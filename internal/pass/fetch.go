@@ -19,7 +19,7 @@ type fetched struct {
 	notice    bool
 	announced int64  // the size of such a body, octets; 0 for others
 	skip      string // why it is not fetched on purpose
-	listed    bool   // again, after the server did not describe it
+	listed    bool   // again, after the server did not describe it, or did not send it
 	gone      bool   // expunged between the listing and the fetch
 	err       error  // why it could not be fetched
 }
@@ -113,13 +113,22 @@ func (s *session) fetchAs(
 	})
 }
 
-// fetchBatch is fetchOneByOne, and asks again for what did not come: the folder may have been
-// opened before the message arrived, and a server may show a folder as it was then. A message is
-// gone when it is not listed either, after the folder was opened again.
+// fetchBatch is fetchOneByOne, and asks again for what did not come and is still listed.
 func (s *session) fetchBatch(ctx context.Context, name string, epoch int64, batch []fetched) error {
 	if err := s.fetchOneByOne(ctx, name, epoch, batch); err != nil {
 		return notGone(batch, err)
 	}
+	if err := s.keepListed(ctx, name, epoch, batch); err != nil {
+		return err
+	}
+	return s.fetchOneByOne(ctx, name, epoch, batch)
+}
+
+// keepListed finds out which of the messages that did not come are gone, and which are to be asked
+// for again: the folder may have been opened before a message arrived, and a server may show a
+// folder as it was then. A message is gone when it is not listed either, after the folder was
+// opened again.
+func (s *session) keepListed(ctx context.Context, name string, epoch int64, batch []fetched) error {
 	var gone []uint32
 	for _, it := range batch {
 		if it.gone {
@@ -140,7 +149,7 @@ func (s *session) fetchBatch(ctx context.Context, name string, epoch int64, batc
 			it.gone = !it.listed
 		}
 	}
-	return s.fetchOneByOne(ctx, name, epoch, batch)
+	return nil
 }
 
 // fetchOneByOne fetches all at once, and after a broken connection what is left one by one, so that

@@ -18,7 +18,8 @@ import (
 // nothing.
 type damaged struct {
 	Source
-	repaired *atomic.Bool
+	repaired  *atomic.Bool
+	described bool // it describes UID 2, too
 }
 
 func (d damaged) without(uids []uint32) []uint32 {
@@ -26,7 +27,10 @@ func (d damaged) without(uids []uint32) []uint32 {
 }
 
 func (d damaged) Metadata(ctx context.Context, uids []uint32) ([]imapsrc.Meta, error) {
-	return d.Source.Metadata(ctx, d.without(uids))
+	if !d.described {
+		uids = d.without(uids)
+	}
+	return d.Source.Metadata(ctx, uids)
 }
 
 func (d damaged) Described(ctx context.Context, from, to uint32) ([]imapsrc.Meta, error) {
@@ -47,9 +51,16 @@ func (d damaged) Bodies(ctx context.Context, uids []uint32, each eachMessage) (i
 // FETCH of it with OK and nothing else. The message is in the registry, has not vanished, and goes
 // out when the server is repaired.
 func TestListedAndNotSent(t *testing.T) {
+	for name, described := range map[string]bool{"not described": false, "described": true} {
+		t.Run(name, func(t *testing.T) { listedAndNotSent(t, described) })
+	}
+}
+
+func listedAndNotSent(t *testing.T, described bool) {
+	t.Helper()
 	r := newRig(t, nil)
 	var repaired atomic.Bool
-	r.behind(func(src Source) Source { return damaged{src, &repaired} })
+	r.behind(func(src Source) Source { return damaged{src, &repaired, described} })
 	r.add(inbox.StartAll)
 	msgs := mails(3)
 	r.put("INBOX", msgs...)
@@ -71,7 +82,7 @@ func TestAuditOfADamagedIndex(t *testing.T) {
 	r.add(inbox.StartAll)
 	r.late(3, 2)
 	var repaired atomic.Bool
-	restore := r.behind(func(src Source) Source { return damaged{src, &repaired} })
+	restore := r.behind(func(src Source) Source { return damaged{src, &repaired, false} })
 	found, _ := r.audit(AuditOptions{})
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 2, AsMissing: 1})
 	restore()

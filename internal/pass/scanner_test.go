@@ -136,6 +136,7 @@ func TestScanOfMessagesThatVanish(t *testing.T) {
 		s.put("one", "two", "three")
 		s.servers[boxA].hook = onFetch(func(_ context.Context, uid uint32) error {
 			if uid != 1 {
+				s.servers[boxA].change("INBOX", func(f *fakeFolder) { delete(f.mail, uid) })
 				return errExpunged
 			}
 			return nil
