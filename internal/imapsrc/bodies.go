@@ -134,6 +134,10 @@ func (b *bodies) take(msg *imapclient.FetchMessageData) {
 			}
 		}
 	}
+	if in.body != nil && b.c.wire.violated() {
+		in.drop()
+		in.cut = true
+	}
 	b.settle(&in)
 }
 
@@ -143,7 +147,7 @@ type incoming struct {
 	size int64
 	came bool           // there was a body; it may be NIL
 	body *message.Spool // nil when the body was NIL or truncated
-	cut  bool           // the body was truncated
+	cut  bool           // the body was truncated, or what came after it was no end of the response
 }
 
 func (b *bodies) isAsked(s *imap.FetchItemBodySection) bool {

@@ -16,6 +16,7 @@ const (
 	errTooMuch = violation("the server sends without end")
 	errSyntax  = violation("the server's answer is not IMAP")
 	errLiteral = violation("the server sends a literal where none was asked for")
+	errLength  = violation("the server announced a wrong length for a message")
 )
 
 // The limits of one response.
@@ -44,6 +45,7 @@ type guard struct {
 	code    []byte // the response code so far, in upper case
 	length  []byte // the digits of the length of a literal
 	literal int64  // octets of the current literal that are still to come
+	item    bool   // a literal, or its announcement, was the last octet of an item of FETCH
 	hits    hits   // of SEARCH
 	fetches int    // FETCH responses that have begun
 	fetch   bool   // the current response is one
@@ -314,6 +316,10 @@ func upper(c byte) byte {
 }
 
 func (g *guard) data(c byte) error {
+	if g.item && c != ' ' && c != ')' {
+		return errLength
+	}
+	g.item = false
 	switch c {
 	case '(':
 		if g.flat {
@@ -369,7 +375,7 @@ func (g *guard) announced(c byte) error {
 		if err != nil {
 			return errSyntax
 		}
-		g.state, g.literal = inData, n
+		g.state, g.literal, g.item = inData, n, g.fetch && g.nesting == 1
 	default:
 		return errSyntax
 	}

@@ -137,6 +137,24 @@ func TestAnnouncedSize(t *testing.T) {
 	}
 }
 
+// TestWrongLength: a message that has another length than the server announced before it is not
+// taken for a whole one.
+func TestWrongLength(t *testing.T) {
+	const text = "Subject: a\r\n\r\none\r\ntwo (2) three\r\n"
+	for _, wrong := range []int{-len(text), -10, -8, -1, 1, 2} {
+		t.Run(fmt.Sprint(wrong), func(t *testing.T) {
+			announced := fmt.Sprintf("BODY[] {%d}\r\n", len(text)+wrong)
+			reply := fetched(1, 1, announced+text) + fetched(2, 2, body("b")) + tagOK
+			c := open(t, fakeimap.Step{Expect: "FETCH", Reply: reply})
+			got, result, err := collect(t, c, []uint32{1, 2})
+			wantError(t, err, imapsrc.KindProtocol)
+			if len(got) > 0 || len(result.Vanished) > 0 {
+				t.Errorf("Bodies = %v, %+v; want no message", got, result)
+			}
+		})
+	}
+}
+
 // TestHeaderOfAnnouncedSize: a header of 1 MiB is read however small the largest body is.
 func TestHeaderOfAnnouncedSize(t *testing.T) {
 	const size = 1 << 20

@@ -146,6 +146,15 @@ func (w *wire) done() {
 	w.drained.Broadcast()
 }
 
+// violated reports whether the FETCH response that the caller handles broke the protocol before its
+// end.
+func (w *wire) violated() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, broken := errors.AsType[violation](w.err)
+	return broken && !w.guard.boundary() && w.guard.fetches == w.handled+1
+}
+
 // found returns the UIDs of the SEARCH responses to the current command, as the server sent them.
 func (w *wire) found() imap.UIDSet {
 	w.mu.Lock()
