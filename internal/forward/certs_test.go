@@ -21,7 +21,10 @@ func TestRelayCertificates(t *testing.T) {
 		}
 		return cert, pool
 	}
-	expired, _ := newCertificate(testserver.ExpiredCertificate)
+	expired, expiredPool := newCertificate(testserver.ExpiredCertificate)
+	elsewhere, elsewherePool := newCertificate(func() (tls.Certificate, *x509.CertPool, error) {
+		return testserver.CertificateOf("imap.example")
+	})
 	valid, pool := newCertificate(testserver.Certificate)
 	client, clients := newCertificate(testserver.Certificate)
 	print := certs.Of(valid.Leaf)
@@ -52,6 +55,15 @@ func TestRelayCertificates(t *testing.T) {
 			"not trusted", plainTLS, func(*Config) {},
 			"in smtp.ca_file; or, if its certificate has this fingerprint, " +
 				"set smtp.tls_fingerprint to " + string(print),
+		},
+		{
+			"expired", expiredTLS, func(c *Config) { c.RootCAs = expiredPool },
+			": set this machine's clock if it is wrong, or have its operator renew the certificate; or, if ",
+		},
+		{
+			"another name", &tls.Config{Certificates: []tls.Certificate{elsewhere}},
+			func(c *Config) { c.RootCAs = elsewherePool },
+			": set smtp.host to a name that its certificate holds; or, if ",
 		},
 		{"with ours", demanding, func(c *Config) { c.RootCAs, c.ClientCert = pool, &client }, ""},
 		{"without ours", demanding, func(c *Config) { c.RootCAs = pool }, "check smtp.client_cert"},

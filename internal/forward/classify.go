@@ -197,11 +197,7 @@ func openError(at Stage, err error) *Error {
 	}
 	if refused, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		e.Permanent = true
-		e.Fix = "set smtp.host to a name that its certificate holds, " +
-			"or name a file with the certificate to trust in smtp.ca_file"
-		if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-			e.Fix = "name a file with the certificate of its issuer in smtp.ca_file"
-		}
+		e.Fix = certificateFix(err)
 		if len(refused.UnverifiedCertificates) > 0 {
 			e.Fix += "; or, if its certificate has this fingerprint, set smtp.tls_fingerprint to " +
 				string(certs.Of(refused.UnverifiedCertificates[0]))
@@ -228,4 +224,17 @@ func openError(at Stage, err error) *Error {
 			"if its port speaks TLS from the start (465), set smtp.security to tls"
 	}
 	return e
+}
+
+// certificateFix is what to do about a certificate that is not valid.
+func certificateFix(err error) string {
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "set smtp.host to a name that its certificate holds"
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		return "set this machine's clock if it is wrong, or have its operator renew the certificate"
+	} else if ok {
+		return "have its operator replace the certificate"
+	}
+	return "name a file with the certificate of its issuer in smtp.ca_file"
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 
@@ -93,7 +92,7 @@ func TestFingerprint(t *testing.T) {
 			if len(tt.says) > 0 {
 				wantError(t, err, imapsrc.KindTLS, tt.says...)
 			}
-			if slices.Contains([]string{"future", "expired"}, tt.name) && strings.Contains(err.Error(), "--ca-file") {
+			if err != nil && tt.name != "not trusted" && strings.Contains(err.Error(), "--ca-file") {
 				t.Errorf("the error is %v, want nothing of the issuer", err)
 			}
 		})

@@ -36,7 +36,7 @@ func (c *Conn) serverTLS(err error) error {
 		return out // to accept it is no answer to a clock that is wrong
 	}
 	ca := ""
-	if time.Now().Before(cert.NotAfter) {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		ca = "for this inbox alone: " + c.set("--ca-file FILE") + "; or, "
 	}
 	return &Error{Kind: KindTLS, Err: fmt.Errorf("%w; %scompare the fingerprint with the server's own; "+
@@ -103,6 +103,8 @@ func certificateProblem(err error, cert *x509.Certificate, host string) string {
 		return fmt.Sprintf("the certificate is valid from %s to %s only; "+
 			"the server needs a new one, or this machine's clock is wrong",
 			cert.NotBefore.Format("2006-01-02"), cert.NotAfter.Format("2006-01-02"))
+	case errors.As(err, &invalid):
+		return "the certificate cannot be used; the server needs another one"
 	}
 	return fmt.Sprintf("the certificate of %s was issued by %q, which this machine does not trust; "+
 		"set imap.ca_file to a file with that issuer's certificate", host, clean(cert.Issuer.String()))
