@@ -61,7 +61,7 @@ func (r *Relay) connect(ctx context.Context) (net.Conn, error) {
 	defer cancel()
 	conn, err := proxy.Dialer{Proxy: r.cfg.Proxy, RootCAs: r.cfg.RootCAs}.Dial(limited, r.addr)
 	if err != nil && limited.Err() != nil {
-		err = context.Cause(limited)
+		err = proxy.Late(err, context.Cause(limited))
 	}
 	return conn, err
 }
@@ -76,6 +76,8 @@ func unreached(err error) string {
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		return "check smtp.host"
+	} else if ok {
+		return "check the name servers of this machine, and smtp.host"
 	}
 	return "check that the relay is up, and smtp.host and smtp.port"
 }

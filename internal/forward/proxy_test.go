@@ -1,11 +1,16 @@
 package forward
 
 import (
+	"fmt"
+	"io"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"postrider/internal/proxy"
 	"postrider/internal/testserver"
 	"postrider/internal/testserver/smtpsink"
 )
@@ -52,6 +57,10 @@ func TestProxyOfTheEnvironment(t *testing.T) {
 
 // TestProxyFails checks that the error names the proxy and the keys, and no password.
 func TestProxyFails(t *testing.T) {
+	silent := func(conn net.Conn) (string, error) {
+		_, _ = io.Copy(io.Discard, conn)
+		return "", io.EOF
+	}
 	for _, tt := range []struct {
 		name, proxy string // %s is its address
 		handshake   func(net.Conn) (string, error)
@@ -70,6 +79,10 @@ func TestProxyFails(t *testing.T) {
 			"refuses the relay", "socks5://bob:p%%3Aw@%s", testserver.SOCKSProxy, "refused.example",
 			[]string{"connection refused", "smtp.proxy"},
 		},
+		{
+			"silent", "http://bob:sesame@%s", silent, "relay.invalid",
+			[]string{"through the proxy http://127.0.0.1:", "no answer within 200ms", "smtp.proxy"},
+		},
 		{"no URL", "socks4://bob:sesame@h", nil, "relay.invalid", []string{"is not a proxy URL"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -78,7 +91,9 @@ func TestProxyFails(t *testing.T) {
 				g := testserver.StartGateway(t, "127.0.0.1:1", tt.handshake)
 				proxy = strings.ReplaceAll(strings.Replace(proxy, "%s", g.Addr, 1), "%%", "%")
 			}
-			r := relayOn(t, 25, func(c *Config) { c.Host, c.Proxy = tt.host, proxy })
+			r := relayOn(t, 25, func(c *Config) {
+				c.Host, c.Proxy, c.Timeouts.Dial = tt.host, proxy, 200*time.Millisecond
+			})
 			_, err := r.Info(t.Context(), nil)
 			if err == nil {
 				t.Fatal("Info = nil, want an error")
@@ -94,5 +109,27 @@ func TestProxyFails(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestUnreached: what to check depends on who could not be reached.
+func TestUnreached(t *testing.T) {
+	cause := fmt.Errorf("no answer within 30s: %w", os.ErrDeadlineExceeded)
+	lookup := &net.OpError{Op: "dial", Err: &net.DNSError{Err: "i/o timeout", Name: "smtp.x", IsTimeout: true}}
+	for _, tt := range []struct {
+		err       error
+		says, fix string
+	}{
+		{lookup, "lookup smtp.x: i/o timeout", "check the name servers of this machine"},
+		{
+			&proxy.Error{Via: "http://p:80", Err: os.ErrDeadlineExceeded},
+			"through the proxy http://p:80: no answer", "smtp.proxy",
+		},
+		{os.ErrDeadlineExceeded, "no answer within 30s", "check that the relay is up"},
+	} {
+		err := proxy.Late(tt.err, cause)
+		if fix := unreached(err); !strings.Contains(err.Error(), tt.says) || !strings.Contains(fix, tt.fix) {
+			t.Errorf("the error is %q, and the fix %q; want %q and %q", err, fix, tt.says, tt.fix)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/emersion/go-imap/v2"
 
 	"postrider/internal/certs"
+	"postrider/internal/proxy"
 	"postrider/internal/text"
 	"postrider/internal/transcript"
 )
@@ -143,7 +144,9 @@ func (c *Conn) failure(ctx context.Context, op string, err error) error {
 	case errors.As(err, &known):
 		*out = *known
 	case ended(ctx, err):
-		out.Err = cause(ctx)
+		if out.Err = cause(ctx); errors.Is(out.Err, os.ErrDeadlineExceeded) {
+			out.Err = unnamed(proxy.Late(err, out.Err))
+		}
 	case errors.As(err, &no):
 		out.Kind, out.Err, out.BackOff = kindOf(no, KindUnavailable), c.answer(no), backOff(no.Text)
 	default:
@@ -177,6 +180,8 @@ func (c *Conn) explainLost(out *Error, err error) {
 		out.Err = wireErr
 	case errors.As(err, &dns) && dns.IsNotFound:
 		out.Err = fmt.Errorf("there is no host %s; check the spelling (%w)", dns.Name, err)
+	case dns != nil:
+		out.Err = unnamed(err)
 	case c.wire == nil:
 		out.Err = fmt.Errorf("%w; check host, port, firewall and proxy", err)
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -184,6 +189,14 @@ func (c *Conn) explainLost(out *Error, err error) {
 	default:
 		out.Kind, out.Err = KindProtocol, answer(clean(c.redact(err.Error())))
 	}
+}
+
+// unnamed says what to check when the address of a name could not be found out.
+func unnamed(err error) error {
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return fmt.Errorf("%w; check the name servers of this machine, and the host", err)
+	}
+	return err
 }
 
 // ended reports whether ctx ended. The deadline of ctx is also set on the connection and can fire

@@ -19,7 +19,7 @@ func (c *Conn) connect(ctx context.Context) (net.Conn, error) {
 	switch {
 	case errors.As(err, &setting):
 		err = &Error{Kind: KindLocal, Err: err}
-	case errors.As(err, &secure):
+	case errors.As(err, &secure) && ctx.Err() == nil:
 		err = tlsFailure(secure.Err, secure.Host)
 	case errors.Is(err, proxy.ErrEndless):
 		err = &Error{Kind: KindProtocol, Err: err}

@@ -143,7 +143,7 @@ func TestSilentProxy(t *testing.T) {
 				Host: "mail.example.com", Port: 993, Security: imapsrc.SecurityTLS, Proxy: scheme + "://" + g.Addr,
 				DialTimeout: 50 * time.Millisecond,
 			})
-			wantError(t, err, imapsrc.KindNetwork, "no answer within 50ms")
+			wantError(t, err, imapsrc.KindNetwork, "through the proxy "+scheme+"://"+g.Addr+": no answer within 50ms")
 		})
 	}
 }

@@ -90,6 +90,18 @@ func (d Dialer) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return conn, nil
 }
 
+// Late is cause, the end of the time for a connection, in place of an error of Dial. It names who
+// did not answer, if that was a proxy or a name server.
+func Late(err, cause error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return &Error{Via: e.Via, Err: cause}
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return err
+	}
+	return cause
+}
+
 // choose returns the proxy's URL, or nil for none.
 func (d Dialer) choose(host string) (*url.URL, error) {
 	if d.Proxy == "direct" {
