@@ -20,7 +20,6 @@ require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jedib0t/go-pretty/v6 v6.8.3
 	github.com/nats-io/nats.go v1.55.0
-	github.com/ncruces/go-dns v1.3.4
 	github.com/pressly/goose/v3 v3.28.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/common v0.72.0

@@ -189,7 +189,9 @@ func (s *DNS) answer(q dnsmessage.Message) *dnsmessage.Message {
 	case s.failing[name]:
 		m.RCode = dnsmessage.RCodeServerFailure
 	case len(s.others[name]) > 0:
-		m.Answers = ofType(s.others[name], asked)
+		if m.Answers = ofType(s.others[name], asked); len(m.Answers) == 0 {
+			m.Authorities = []dnsmessage.Resource{noneFor(asked.Name, 60)}
+		}
 	case !known:
 		m.RCode = dnsmessage.RCodeNameError
 	case asked.Type == dnsmessage.TypeTXT:
@@ -201,6 +203,15 @@ func (s *DNS) answer(q dnsmessage.Message) *dnsmessage.Message {
 		}}
 	}
 	return m
+}
+
+// noneFor is the SOA record by which resolvers know for how many seconds a name has no record of
+// that type (RFC 2308 5).
+func noneFor(name dnsmessage.Name, seconds uint32) dnsmessage.Resource {
+	return dnsmessage.Resource{
+		Header: dnsmessage.ResourceHeader{Name: name, Class: dnsmessage.ClassINET, TTL: seconds},
+		Body:   &dnsmessage.SOAResource{NS: name, MBox: name, MinTTL: seconds},
+	}
 }
 
 // inStrings cuts a text into the strings of a TXT record, of 255 octets at most (RFC 1035 3.3).
