@@ -51,9 +51,9 @@ type Audited struct {
 	Unwatched   bool         `json:"unwatched,omitempty"` // its folder is not watched, so not compared
 	TaskID      int64        `json:"task_id,omitempty"`
 	Status      tasks.Status `json:"status,omitempty"` // of its task; of a purged one the last one
-	Mode        string       `json:"mode,omitempty"`   // how it goes out; a notice is not the message
 	To          []string     `json:"to,omitempty"`     // for whom the relay accepted it, and who did not bounce
 	Reason      string       `json:"reason,omitempty"`
+	Mode        string       `json:"mode,omitempty"` // how it goes out; a notice is not the message
 
 	// What became of it after the relay had accepted it, as reports say.
 	Confirmed []string `json:"confirmed,omitempty"` // of To: who has it in the mailbox
