@@ -208,7 +208,7 @@ func (db *DB) Clock(ctx context.Context) (now time.Time, err error) {
 
 // AboutNow is Now within milliseconds, most of the time without a query: a server is asked once a
 // second, and the time since is added to its answer. It is for recording when something happened.
-// Leases must begin and end by Now.
+// For the beginning and the end of a lease, use Now.
 func (db *DB) AboutNow(tx *gorm.DB) (time.Time, error) {
 	if db.dialect == SQLite {
 		return db.Now(tx)

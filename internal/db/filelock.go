@@ -11,8 +11,8 @@ import (
 // errLocked is what tryLock reports while another process holds the lock.
 var errLocked = errors.New("locked")
 
-// lockFile takes an exclusive lock on the file. It creates the file and never removes it, because
-// then two processes could lock two files of the same name. The lock ends with the process at the
+// lockFile takes an exclusive lock on the file. It creates the file and never removes it: otherwise
+// two processes could lock two files of the same name. The lock ends with the process at the
 // latest.
 func lockFile(ctx context.Context, path string) (unlock func() error, err error) {
 	if err := createPrivate(path); err != nil {

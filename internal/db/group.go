@@ -144,8 +144,8 @@ func (g *Group[C]) gather() []*grouped[C] {
 var ErrApart = errors.New("these changes cannot be committed together")
 
 // OrApart commits a batch in one transaction, with together. If that fails, it commits each change
-// alone, so that a change that cannot be recorded does not block the others, except when nothing
-// can be written at all.
+// alone, so that a change that cannot be recorded does not block the others. It does not try that
+// when nothing can be written at all.
 func OrApart[C any](ctx context.Context, batch []C, together func(context.Context, []C) error) []error {
 	err := together(ctx, batch)
 	apart := err != nil && len(batch) > 1 && classify(err) != unwritable
