@@ -16,7 +16,7 @@ import (
 // and binary (RFC 2046 5.2.1). Otherwise it is application/octet-stream in base64, named .eml:
 // nothing on the way changes that, and mail programs open it. That is the case if the original
 // would not arrive unchanged in 7bit or 8bit (long lines, NUL), if the relay lacks 8BITMIME, if
-// signing would take much memory, and if servers on the way would repair it (an 8-bit header, no
+// signing would take much memory, or if servers on the way would repair it (an 8-bit header, no
 // header, header lines that are not fields).
 func (c *Composer) attach(m *message.Message, o Origin, remark string) (*Content, error) {
 	form, err := shapeOf(m.Body.Reader())

@@ -107,9 +107,9 @@ func NewComposer(cfg ComposeConfig) (*Composer, error) {
 }
 
 // Compose makes the content from m, which must stay open while the content is in use. It fails if
-// m's spool cannot be read, or if there is no ASCII address in whose name it could compose. In mode
-// Auto, and to seal, it asks the DNS, for at most dmarc.Patience in all. It returns a content even
-// when the DNS fails or ctx ends.
+// m's spool cannot be read, or if it needs an ASCII address in whose name to compose and has none.
+// In mode Auto, and to seal, it asks the DNS, for at most dmarc.Patience in all. It returns a
+// content even when the DNS fails or ctx ends.
 func (c *Composer) Compose(ctx context.Context, m *message.Message, o Origin, s Style) (*Content, error) {
 	ctx, cancel := context.WithTimeout(ctx, dmarc.Patience)
 	defer cancel()

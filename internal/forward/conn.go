@@ -90,8 +90,8 @@ func (r *Relay) openFailed(ctx context.Context, e *Error) error {
 	return e
 }
 
-// open talks to the relay up to the login. The library reads replies of any length, and mistakes a
-// truncated line for a complete one.
+// open talks to the relay until the login is done. The library reads replies of any length, and
+// mistakes a truncated line for a complete one.
 func (c *conn) open() *Error {
 	in := &bounded{Conn: c.raw, left: maxOpening}
 	e := c.converse(in)
@@ -285,7 +285,7 @@ func (c *conn) reset() (reply, error) {
 	return rep, err
 }
 
-// reused reports whether the connection has already carried a message.
+// reused reports whether the connection was already used for an earlier message.
 func (c *conn) reused() bool { return c.uses > 1 }
 
 // quit says QUIT (RFC 5321 4.1.1.10) and closes. It does not wait long for a reply.

@@ -48,8 +48,9 @@ func (t *Transaction) invite() error {
 }
 
 // stillInvited leaves all recipients to another transaction if the relay has sent something, or
-// closed the connection, since its 354. At this point it is certain that no content was sent; once
-// it is on its way, the loss of the connection leaves the outcome unknown.
+// closed the connection, since its 354: in between, the caller recorded who may get the content. At
+// this point it is certain that no content was sent; once it is on its way, the loss of the
+// connection leaves the outcome unknown.
 func (t *Transaction) stillInvited() error {
 	const patience = time.Second
 	t.c.deadline(patience)

@@ -13,9 +13,9 @@ const (
 	fix8bit = "set fallback: attach to send such messages as attachments"
 )
 
-// choose replaces a content that the relay cannot accept with one that can be sent instead. If it
-// is composed in the forwarder's name and the relay cannot accept the sender's address, the
-// forwarder's address is used.
+// choose replaces a content that the relay cannot accept with one that can be sent instead. A
+// content that is composed in the forwarder's name is sent with the forwarder's address if the
+// sender's does not fit (see Sender).
 func (t *Transaction) choose() error {
 	eight, utf8 := t.c.offers("8BITMIME"), t.c.offers("SMTPUTF8")
 	needsUTF8 := func() bool { return t.content.Mode == Redirect && (t.content.utf8 || t.from.utf8) }
