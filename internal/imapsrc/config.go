@@ -55,7 +55,7 @@ type Config struct {
 	// may be nil.
 	Certificate func(until time.Time)
 	// Sessions keeps TLS sessions for later connections to the same host (RFC 8446 2.2); nil for
-	// none. When a session is resumed, certificates may not be verified again, so only
+	// none. When a session is resumed, certificates are perhaps not verified again, so only
 	// configurations with the same RootCAs, Fingerprint and ClientCert may share it.
 	Sessions tls.ClientSessionCache
 

@@ -255,7 +255,7 @@ func throttled(status *imap.Error) bool {
 		strings.Contains(text, "rate limit") || strings.Contains(text, "bandwidth")
 }
 
-// LongestBackOff is the longest pause that a server can ask for.
+// LongestBackOff is the longest pause that a server gets, even if it asks for a longer one.
 const LongestBackOff = time.Hour
 
 // backOff reads Exchange's hint: "Suggested Backoff Time: 299961 milliseconds".

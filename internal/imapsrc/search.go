@@ -15,7 +15,7 @@ import (
 // on that day or later, in the server's time zone (RFC 3501 6.4.4). They are sorted and unique.
 //
 // The range is not part of the SEARCH, because some servers mistake the UIDs in it for message
-// numbers. On other servers SEARCH finds nothing at all, see FirstSince.
+// numbers. On some others, SEARCH finds nothing at all, see FirstSince.
 func (c *Conn) Since(ctx context.Context, from, to uint32, day time.Time) ([]uint32, error) {
 	from = max(from, 1)
 	if from > to {

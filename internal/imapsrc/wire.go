@@ -17,7 +17,7 @@ import (
 // the end of the data, and a look at untagged status responses that the library drops.
 //
 // Only one reader reads at a time. A read ends at the beginning and at the end of a literal, so
-// that the wire can first ask who reads the literal, see open.
+// that the caller can first say that it reads the literal, see open.
 type wire struct {
 	net.Conn
 	idle time.Duration
