@@ -60,8 +60,8 @@ const (
 
 // fault records that a destination failed, and pauses it for all processes: for as long as it asks,
 // or longer each time. If one event is the likely cause, it is not a failure of a destination that
-// has worked since. news reports whether the destination has only now begun to fail, or is only now
-// gone.
+// has worked since its last failure. news reports whether the destination has only now begun to
+// fail, or is only now gone.
 func (s *Store) fault(ctx context.Context, d Destination, v verdict) (news bool, _ error) {
 	err := s.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		rows, err := db.Query(tx, (*destinationRow).into, s.db.Lock(sqlDestination), d.Name)

@@ -40,9 +40,9 @@ type Expanded struct {
 // maxTries bounds how often Expand plans again.
 const maxTries = 20
 
-// Expand replaces up to most of the oldest occurrences with entries. It also claims new events, as
-// many as wants asks for, so that they need not be looked up again: the first event of each task,
-// unless an earlier event of that task has not ended yet.
+// Expand replaces up to most of the oldest occurrences with entries. It also claims new events, at
+// most as many as wants asks for, so that they need not be looked up again: the first event of each
+// task, unless an earlier event of that task has not ended yet.
 //
 // If the occurrences were changed concurrently, it plans again. A kill at any point leaves either
 // the occurrence or all of its entries.

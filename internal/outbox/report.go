@@ -56,8 +56,8 @@ func (st Standing) Live() int { return st.Counts[Waiting] + st.Counts[InProgress
 func (st Standing) Dead() int { return st.Counts[DeadLetter] }
 
 // Standings returns the states of the configured destinations, and of other destinations with
-// waiting or dead events, by name. If a destination had another target before, its failures do not
-// count. It takes a few queries.
+// waiting or dead events, by name. If a destination had another target before, the failures of that
+// target do not count. It takes a few queries.
 func (s *Store) Standings(ctx context.Context, now time.Time, configured ...Destination) ([]Standing, error) {
 	counts, err := s.Stats(ctx)
 	if err != nil {
