@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// feed tells the deliverer of an inbox that its scans may have registered something to claim. At
-// most one deliverer works for a feed.
+// feed tells the deliverer of an inbox that there may be something to claim. At most one deliverer
+// works for a feed.
 type feed struct {
 	mu       sync.Mutex
 	changed  chan struct{} // closed when one of these has changed

@@ -12,8 +12,8 @@ import (
 )
 
 // Held is one inbox that a process works on: its session, its scanner, its deliverer, and what they
-// share. Only one goroutine at a time may call its methods, except Deliver, which may be called at
-// any time.
+// share. Only one goroutine at a time may call its methods, except Deliver, which may be called
+// meanwhile.
 type Held struct {
 	process  *Process
 	revision string // of the rules in force

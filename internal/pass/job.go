@@ -42,7 +42,8 @@ func (d *deliverer) end(j *job, status tasks.Status, err error) {
 	j.done()
 }
 
-// ends calls end with the results of a call that ended the claim. The job is then not ready.
+// ends returns a function that calls end with the results of a call that ended the claim. The job
+// is then not ready.
 func (d *deliverer) ends(j *job) func(tasks.Status, error) (ready bool) {
 	return func(status tasks.Status, err error) bool {
 		d.end(j, status, err)
@@ -104,7 +105,7 @@ func (d *deliverer) ended(j *job, s tasks.Status, ds []tasks.Delivery, err error
 	return "", err
 }
 
-// made says that the registry has recorded a claim that was only offered.
+// made has the registry record a claim that was only offered.
 func (d *deliverer) made(ctx context.Context, j *job) error {
 	if j.claim.Recorded() {
 		return nil

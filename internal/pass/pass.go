@@ -195,7 +195,7 @@ func (p *Pass) failure() slog.Level {
 }
 
 // revision changes with everything that decides who gets a message. A task with another revision is
-// decided again, and takes the rows that it has to own again.
+// decided again, and takes again the rows that it has to own.
 func (p *Pass) revision() string { return p.Routes.Revision() + "/" + string(p.Config.Dedupe) }
 
 // revisionFor is revision for an inbox. Its labels count if a route looks at them.
