@@ -49,10 +49,10 @@ type Planned struct {
 	PurgedAs string // Known: how its purged task ended
 }
 
-// Plan decides what to do with the entries of a page, in order. seen are the ledger rows of entries
-// under the page's epoch, by UID; found are the rows whose fingerprint is that of an entry, or its
-// outline, ordered by task. Losing a message is worse than repeating it, so a message that is not
-// certainly the same counts as new.
+// Plan decides what to do with the entries of a page, in order. seen are the tasks of the entries
+// that have a row under the page's epoch, by UID; found are the rows whose fingerprint is that of
+// an entry, or its outline, ordered by task. Losing a message is worse than repeating it, so a
+// message that is not certainly the same counts as new.
 func Plan(page Page, seen map[uint32]int64, found []Seen) []Planned {
 	p := newPlanner(page, found)
 	out := make([]Planned, len(page.Entries))
@@ -104,8 +104,8 @@ func (p *planner) plan(e Entry) Planned {
 }
 
 // earlier finds the message in an older epoch of its folder: by its content, or by its outline if
-// its content was never read. Of two equal messages, each finds its own task, or its own message
-// from before the start. Tasks that still need their message come first.
+// its content was never read. Of two equal messages, each finds a different task, or a different
+// message from before the start. Tasks that still need their message come first.
 func (p *planner) earlier(e Entry) (Seen, bool) {
 	for _, key := range []message.Fingerprint{e.Identity.Fingerprint, e.Outline} {
 		left := slices.DeleteFunc(slices.Clone(p.rows[key]), func(r Seen) bool {

@@ -4,8 +4,8 @@
 // cursor past it. A task is claimed with a fresh receipt and changed with the same receipt. The
 // receipt alone decides: a worker whose lease ran out, but whose task nobody else has claimed or
 // changed, still finishes it. Otherwise every call reports ErrLeaseLost and changes nothing, and
-// the conflict goes into the audit trail. A process may begin a transaction for a task that it has
-// just registered before it claims the task, see Offer.
+// the conflict goes into the audit trail. A process may begin a transaction with the relay for a
+// task that it has just registered before it claims the task, see Offer.
 //
 // Who gets a message is decided once and recorded (Decision). Nobody gets the same content twice: a
 // delivery is sent only while its task owns the row (scope, content, recipient), see Own.
