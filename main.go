@@ -1,4 +1,5 @@
-// Command postrider watches IMAP inboxes and forwards what arrives, as a service or from cron.
+// Command postrider watches IMAP inboxes and forwards what arrives, as a service, or from cron or a
+// systemd timer.
 package main
 
 import (

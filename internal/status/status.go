@@ -1,6 +1,6 @@
 // Package status gathers the state of the whole installation: the state of each inbox, what passes
 // measured, the alerts, the notices that wait, and the limit of the relay's provider that is used
-// up, if any. The command line, the metrics and the status page all show it.
+// up, if any. The command line, the metrics and the status page all show this state.
 //
 // It reads the database and asks no server. The number of statements does not depend on the number
 // of inboxes. If something cannot be read, that is an error, except for the provider's limits:
