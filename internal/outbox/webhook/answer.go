@@ -49,5 +49,5 @@ func retryAfter(value string, now time.Time) (time.Duration, bool) {
 	if err != nil || !at.After(now) {
 		return 0, false
 	}
-	return min((at.Sub(now) + time.Second - 1).Truncate(time.Second), LongestLater), true
+	return (min(at.Sub(now), LongestLater) + time.Second - 1).Truncate(time.Second), true
 }

@@ -135,11 +135,16 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestRetryAfterDate: a date is rounded up to seconds, as an error shows the pause.
+// TestRetryAfterDate: a date is rounded up to seconds, as an error shows the pause. One that is far
+// away pauses as long as any other can.
 func TestRetryAfterDate(t *testing.T) {
-	at := now.Add(90 * time.Second).UTC().Format(http.TimeFormat)
-	if got, ok := retryAfter(at, now.Add(300*time.Millisecond)); !ok || got != 90*time.Second {
-		t.Errorf("the pause is %s, %t; want 1m30s", got, ok)
+	for at, want := range map[string]time.Duration{
+		now.Add(90 * time.Second).UTC().Format(http.TimeFormat): 90 * time.Second,
+		"Fri, 31 Dec 9999 23:59:59 GMT":                         LongestLater,
+	} {
+		if got, ok := retryAfter(at, now.Add(300*time.Millisecond)); !ok || got != want {
+			t.Errorf("the pause until %s is %s, %t; want %s", at, got, ok, want)
+		}
 	}
 }
 
