@@ -6,6 +6,9 @@ import "strings"
 // address only what is before the @ says how far off it may be: many inboxes share a domain.
 func Nearest(s string, known []string) string {
 	name, _, _ := strings.Cut(s, "@")
+	if name == "*" { // all inboxes of a domain
+		name = s
+	}
 	best, limit := "", max(1, len([]rune(name))/3)
 	for _, k := range known {
 		if d := distance(strings.ToLower(s), strings.ToLower(k)); d <= limit {

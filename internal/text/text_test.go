@@ -48,11 +48,14 @@ func TestCut(t *testing.T) {
 }
 
 func TestNearest(t *testing.T) {
-	known := []string{"INBOX", "Sent Items", "forwarded", "received", "dead", "all", "box1@firm.example"}
+	known := []string{
+		"INBOX", "Sent Items", "forwarded", "received", "dead", "all", "box1@firm.example", "*@firm.example",
+	}
 	for in, want := range map[string]string{
 		"Inbxo": "INBOX", "inbox": "INBOX", "forwrded": "forwarded", "ded": "dead", "al": "all", "rceeived": "received",
 		"sent item": "Sent Items", "zzz": "", "": "", "Archive": "",
 		"bxo1@firm.example": "box1@firm.example", "box1@frm.example": "box1@firm.example", "jdoe@firm.example": "",
+		"*@frm.exmple": "*@firm.example",
 	} {
 		if got := Nearest(in, known); got != want {
 			t.Errorf("Nearest(%q) is %q, want %q", in, got, want)
