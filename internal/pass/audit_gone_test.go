@@ -1,6 +1,7 @@
 package pass
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
 	"postrider/internal/tasks"
 )
@@ -214,11 +216,21 @@ func TestAuditAfterARewind(t *testing.T) {
 	r.run()
 	check(t, r.imap.Expunge(address, "INBOX", uids...))
 	r.rewind(r.stored().Folders[0])
-	for range 2 { // the second time after a run that found nothing
+	for range 2 { // the second time after a run that found nothing, and without a UIDNEXT
 		found, lines := r.audit(AuditOptions{})
 		if f := found.Folders[0]; f.Gone != 2 || len(goneLines(lines)) != 2 {
 			t.Errorf("%d are gone, and the lines are %q; want 2", f.Gone, goneLines(lines))
 		}
 		r.run()
+		r.behind(func(src Source) Source { return nextless{src} })
 	}
+}
+
+// nextless is a server that reports no UIDNEXT.
+type nextless struct{ Source }
+
+func (s nextless) Select(ctx context.Context, name string) (imapsrc.Folder, error) {
+	info, err := s.Source.Select(ctx, name)
+	info.UIDNext = 0
+	return info, err
 }
