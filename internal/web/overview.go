@@ -135,7 +135,7 @@ func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox, audits []
 			continue
 		}
 		n := need{Title: fmt.Sprintf("%s: %d waiting, %d dead", d.Title(), d.Live(), d.Dead()), Says: d.LastError}
-		if d.LastError != "" {
+		if d.LastError != "" && d.Live() > 0 {
 			n.Fix = "postrider tries again by itself. "
 		}
 		if d.Dead() > 0 {

@@ -83,7 +83,7 @@ func TestFollows(t *testing.T) {
 			OldestWaitingAt: &since, LastError: "connection refused",
 		},
 		{Name: "old", Counts: map[outbox.Status]int{outbox.Waiting: 1}, Removed: true},
-		{Name: outbox.Server, Counts: map[outbox.Status]int{outbox.DeadLetter: 2}},
+		{Name: outbox.Server, Counts: map[outbox.Status]int{outbox.DeadLetter: 2}, LastError: "login refused"},
 	}
 	home := s.get("/")
 	home.has(t, http.StatusOK, "events for crm: 5 waiting, 0 dead", "connection refused", "tries again by itself",
