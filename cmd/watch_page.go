@@ -20,7 +20,7 @@ type livePage struct {
 
 	mu      sync.Mutex
 	current *shownPage
-	broken  bool // the changed configuration cannot be used
+	broken  bool // the configuration cannot be used
 }
 
 // shownPage is the page of one configuration.

@@ -319,7 +319,7 @@ func TestWatchBrokenPage(t *testing.T) {
 		}
 		return string(body)
 	}
-	const title = "The changed configuration cannot be used"
+	const title = "The configuration cannot be used"
 	if strings.Contains(shows(), title) {
 		t.Errorf("a good configuration: the page says %q", title)
 	}

@@ -46,7 +46,7 @@ func (w *Watch) read(ctx context.Context, keepPauses bool) {
 		return
 	case err != nil:
 		if w.fails(err.Error()) {
-			w.cfg.Log.Error("the changed configuration cannot be used; the previous one stays in force", "error", err)
+			w.cfg.Log.Error("the configuration cannot be used; the previous one stays in force", "error", err)
 		}
 		return
 	}

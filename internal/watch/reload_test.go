@@ -173,6 +173,11 @@ func TestStale(t *testing.T) {
 		if n := s.number(&s.loads); n != 1 {
 			t.Errorf("it was read %d times, want once", n)
 		}
+		s.change(func() {
+			s.stale, s.load = true, func() (*Setup, error) { return nil, errors.New("the vault does not answer") }
+		})
+		after(staleEvery)
+		s.wantLogged(`"the configuration cannot be used; the previous one stays in force"`, 1) // it is unchanged
 	})
 }
 

@@ -106,7 +106,7 @@ type Watch struct {
 
 	mu      sync.Mutex
 	setup   *Setup
-	broken  string            // why the changed configuration cannot be used; empty when it can
+	broken  string            // why the configuration cannot be used; empty when it can
 	keepers map[int64]*keeper // by the inbox
 }
 

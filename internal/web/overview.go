@@ -199,7 +199,7 @@ func (b *overviewBody) sum(report status.Report) {
 // broken comes first: what was changed has no effect. It does not say why, because that may quote
 // what the program of a secret printed.
 var broken = need{
-	Title: "The changed configuration cannot be used, so the previous one stays in force",
+	Title: "The configuration cannot be used, so the previous one stays in force",
 	Fix:   "Run `postrider check` on the server to see why. Mail goes on as before, but a restart would fail.",
 }
 

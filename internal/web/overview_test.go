@@ -67,7 +67,7 @@ func TestOverviewIsBounded(t *testing.T) {
 func TestBroken(t *testing.T) {
 	broken := false
 	s := newSite(t, func(s *site) { s.options.Broken = func() bool { return broken } })
-	const title = "The changed configuration cannot be used"
+	const title = "The configuration cannot be used"
 	s.get("/").lacks(t, title)
 	broken = true
 	s.get("/").has(t, http.StatusOK, title, "postrider check")

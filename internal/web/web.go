@@ -68,8 +68,8 @@ type Options struct {
 	// Audit audits one inbox as the command does, until ctx ends, and stores the result.
 	Audit   func(ctx context.Context, in inbox.Inbox, who string)
 	Metrics http.Handler // of /metrics
-	// Broken reports whether the changed configuration cannot be used, so that an older one is in
-	// force. It is nil if the configuration is read only once.
+	// Broken reports whether the configuration cannot be used, so that an older one is in force. It
+	// is nil if the configuration is read only once.
 	Broken func() bool
 	// PassEvery is how long after the last complete scan the page is not ready any more.
 	PassEvery time.Duration
