@@ -128,13 +128,18 @@ func (b *bodies) take(msg *imapclient.FetchMessageData) {
 		case imapclient.FetchItemDataRFC822Size:
 			in.size = item.Size
 		case imapclient.FetchItemDataBodySection:
-			if b.isAsked(item.Section) && !in.came && b.err == nil {
+			switch {
+			case !b.isAsked(item.Section) || b.err != nil:
+			case in.came: // the first one ends within another response
+				in.cut = true
+			default:
 				in.came = true
 				in.body, in.cut = b.body(&in, item.Literal)
 			}
 		}
 	}
-	if in.body != nil && b.c.wire.violated() {
+	if in.body != nil && (in.cut || !b.c.wire.accepted()) {
+		b.c.wire.reject(errLength)
 		in.drop()
 		in.cut = true
 	}
@@ -147,7 +152,7 @@ type incoming struct {
 	size int64
 	came bool           // there was a body; it may be NIL
 	body *message.Spool // nil when the body was NIL or truncated
-	cut  bool           // the body was truncated, or what came after it was no end of the response
+	cut  bool           // the body was truncated, or has another length than was announced
 }
 
 func (b *bodies) isAsked(s *imap.FetchItemBodySection) bool {

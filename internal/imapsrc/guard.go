@@ -45,7 +45,6 @@ type guard struct {
 	code    []byte // the response code so far, in upper case
 	length  []byte // the digits of the length of a literal
 	literal int64  // octets of the current literal that are still to come
-	item    bool   // a literal, or its announcement, was the last octet of an item of FETCH
 	hits    hits   // of SEARCH
 	fetches int    // FETCH responses that have begun
 	fetch   bool   // the current response is one
@@ -316,10 +315,6 @@ func upper(c byte) byte {
 }
 
 func (g *guard) data(c byte) error {
-	if g.item && c != ' ' && c != ')' {
-		return errLength
-	}
-	g.item = false
 	switch c {
 	case '(':
 		if g.flat {
@@ -375,7 +370,7 @@ func (g *guard) announced(c byte) error {
 		if err != nil {
 			return errSyntax
 		}
-		g.state, g.literal, g.item = inData, n, g.fetch && g.nesting == 1
+		g.state, g.literal = inData, n
 	default:
 		return errSyntax
 	}

@@ -141,7 +141,11 @@ func TestAnnouncedSize(t *testing.T) {
 // taken for a whole one.
 func TestWrongLength(t *testing.T) {
 	const text = "Subject: a\r\n\r\none\r\ntwo (2) three\r\n"
-	for _, wrong := range []int{-len(text), -10, -8, -1, 1, 2} {
+	const other = 40 // octets of the response after it
+	for wrong := -len(text); wrong <= other; wrong++ {
+		if wrong == 0 {
+			continue
+		}
 		t.Run(fmt.Sprint(wrong), func(t *testing.T) {
 			announced := fmt.Sprintf("BODY[] {%d}\r\n", len(text)+wrong)
 			reply := fetched(1, 1, announced+text) + fetched(2, 2, body("b")) + tagOK

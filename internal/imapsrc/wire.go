@@ -28,7 +28,7 @@ type wire struct {
 	out    []byte // admitted, and not yet read
 
 	mu      sync.Mutex
-	drained *sync.Cond // a FETCH response was handled, or the connection is closed
+	drained *sync.Cond // a FETCH response was read or handled, or the connection is closed
 	reader  *reader    // the current one
 	first   string     // what it reads before anything from the connection
 	guard   guard
@@ -39,6 +39,8 @@ type wire struct {
 	left    int64     // octets without bodies that the server may still send before the caller consumes something
 	total   int64     // and in all in answer to the command
 	opened  bool      // the current literal is a body that the caller reads
+	body    int       // the FETCH response with the last literal that was opened
+	whole   int       // FETCH responses that the library has read to their end
 	handled int       // FETCH responses that the caller is done with
 	closed  bool
 	err     error  // the first error of reading or writing
@@ -135,7 +137,7 @@ func (w *wire) allow(limit int64) {
 func (w *wire) open(size int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.opened = w.guard.literal == size && size > 0
+	w.opened, w.body = w.guard.literal == size && size > 0, w.guard.fetches
 }
 
 // done counts a FETCH response that the caller is done with.
@@ -146,13 +148,15 @@ func (w *wire) done() {
 	w.drained.Broadcast()
 }
 
-// violated reports whether the FETCH response that the caller handles broke the protocol before its
-// end.
-func (w *wire) violated() bool {
+// accepted waits until the library has read the FETCH response with the last opened literal to its
+// end, and reports false when it failed before that.
+func (w *wire) accepted() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_, broken := errors.AsType[violation](w.err)
-	return broken && !w.guard.boundary() && w.guard.fetches == w.handled+1
+	for w.whole < w.body && w.err == nil && !w.closed {
+		w.drained.Wait()
+	}
+	return w.whole >= w.body
 }
 
 // found returns the UIDs of the SEARCH responses to the current command, as the server sent them.
@@ -174,6 +178,10 @@ func (r *reader) Read(p []byte) (int, error) {
 	w := r.wire
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if len(w.out) == 0 && w.guard.boundary() { // the library has read all that it got
+		w.whole = w.guard.fetches
+		w.drained.Broadcast()
+	}
 	for {
 		switch {
 		case w.first != "":
@@ -346,6 +354,7 @@ func (w *wire) fail(err error) error {
 	}
 	if w.err == nil {
 		w.err = err
+		w.drained.Broadcast()
 	}
 	return err
 }
