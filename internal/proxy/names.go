@@ -106,13 +106,11 @@ func lifetime(question, octets []byte) time.Duration {
 		return 0
 	}
 	records := a.Answers
-	if len(records) == 0 {
-		records = slices.DeleteFunc(a.Authorities, func(r dnsmessage.Resource) bool {
-			return r.Header.Type != dnsmessage.TypeSOA
-		})
-	}
-	if len(records) == 0 {
-		return 0
+	if !holds(records, q.Questions[0].Type) {
+		if !holds(a.Authorities, dnsmessage.TypeSOA) {
+			return 0
+		}
+		records = slices.Concat(records, a.Authorities)
 	}
 	least := keptFor
 	for _, r := range records {
@@ -122,4 +120,8 @@ func lifetime(question, octets []byte) time.Duration {
 		}
 	}
 	return least
+}
+
+func holds(records []dnsmessage.Resource, t dnsmessage.Type) bool {
+	return slices.ContainsFunc(records, func(r dnsmessage.Resource) bool { return r.Header.Type == t })
 }

@@ -137,6 +137,7 @@ func TestLifetime(t *testing.T) {
 	asked := pack(t, question(7, name))
 	here, root := &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}, dnsmessage.MustNewName(".")
 	addresses := slices.Concat(record(here, 30), record(here, 20))
+	alias := record(&dnsmessage.CNAMEResource{CNAME: dnsmessage.MustNewName("mx.firm.example.")}, 60)
 	none := record(&dnsmessage.SOAResource{NS: root, MBox: root, MinTTL: 40}, 50)
 	for _, tc := range []struct {
 		name   string
@@ -147,6 +148,8 @@ func TestLifetime(t *testing.T) {
 		{"for long", func(m *dnsmessage.Message) { m.Answers = record(here, 1<<31) }, keptFor},
 		{"for no time", func(m *dnsmessage.Message) { m.Answers = record(here, 0) }, 0},
 		{"none", func(m *dnsmessage.Message) { m.Answers, m.Authorities = nil, none }, 40 * time.Second},
+		{"an alias of none", func(m *dnsmessage.Message) { m.Answers, m.Authorities = alias, none }, 40 * time.Second},
+		{"an alias of none, without an SOA", func(m *dnsmessage.Message) { m.Answers = alias }, 0},
 		{"none, without an SOA", func(m *dnsmessage.Message) { m.Answers = nil }, 0},
 		{"no such name", func(m *dnsmessage.Message) {
 			m.RCode, m.Answers, m.Authorities = dnsmessage.RCodeNameError, nil, none
