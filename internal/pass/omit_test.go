@@ -60,11 +60,15 @@ func listedAndNotSent(t *testing.T, described bool) {
 	t.Helper()
 	r := newRig(t, nil)
 	var repaired atomic.Bool
-	r.behind(func(src Source) Source { return damaged{src, &repaired, described} })
+	var sent atomic.Int64
+	r.behind(func(src Source) Source { return damaged{counting{src, &sent}, &repaired, described} })
 	r.add(inbox.StartAll)
 	msgs := mails(3)
 	r.put("INBOX", msgs...)
 	r.want(r.run(), Counters{Registered: 3, Forwarded: 2, Retry: 1})
+	if n := sent.Load(); n != 2 {
+		t.Errorf("the server sent %d messages, want each of the others once", n)
+	}
 	found, _ := r.audit(AuditOptions{})
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 2, AsWaiting: 1})
 	repaired.Store(true)

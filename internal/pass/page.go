@@ -52,6 +52,9 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 		if err == nil {
 			err = s.session.keepListed(ctx, f.row.Name, f.row.UIDValidity, batch)
 		}
+		if err == nil {
+			err = s.session.fetch(ctx, f.row.Name, f.row.UIDValidity, batch)
+		}
 		n := disposed(batch)
 		switch {
 		case err != nil && !s.session.again(ctx, err):
