@@ -274,6 +274,10 @@ func (c *conn) hear() (reply, error) {
 	return readReply(c.smtp.Text.R)
 }
 
+// ahead reports whether the relay has sent more than the replies that were read. It cannot answer
+// what it has not heard.
+func (c *conn) ahead() bool { return c.smtp.Text.R.Buffered() > 0 }
+
 // reset ends a transaction before DATA (RFC 5321 4.1.1.5). Once the relay waits for the content,
 // only the end of the connection does (4.1.1.10).
 func (c *conn) reset() (reply, error) {

@@ -37,7 +37,7 @@ func (t *Transaction) invite() error {
 		}
 		return err
 	}
-	if t.said.pipelined && t.c.smtp.Text.R.Buffered() > 0 {
+	if t.c.ahead() {
 		return t.lost(StageDATA, errMore)
 	}
 	if t.suspect != nil {
@@ -148,6 +148,6 @@ func (t *Transaction) afterDot() error {
 		t.decide(t.accepted, Unknown, reply{text: "no usable reply to the final dot: " + err.Error()}, "")
 		return nil
 	}
-	t.c.dead, t.c.took = false, t.c.took || rep.ok()
+	t.c.dead, t.c.took = t.c.ahead(), t.c.took || rep.ok()
 	return t.answered(StageDot, rep, t.accepted)
 }

@@ -29,6 +29,9 @@ func (g *group) reply() (reply, error) {
 		if g.pipelined {
 			n = len(g.commands)
 		}
+		if g.c.ahead() {
+			return reply{}, errMore
+		}
 		now := g.commands[:n]
 		g.commands, g.sent = g.commands[n:], g.sent+n
 		if err := g.c.say(now...); err != nil {
