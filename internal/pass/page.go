@@ -52,7 +52,7 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 		if err == nil {
 			err = s.session.keepListed(ctx, f.row.Name, f.row.UIDValidity, batch)
 		}
-		if err == nil {
+		if err == nil { // what did not come, and is listed, is asked for once more
 			err = s.session.fetch(ctx, f.row.Name, f.row.UIDValidity, batch)
 		}
 		n := disposed(batch)
