@@ -113,21 +113,25 @@ func (s *session) fetchAs(
 	})
 }
 
-// fetchBatch is fetchOneByOne, and asks again for what did not come and is still listed.
-func (s *session) fetchBatch(ctx context.Context, name string, epoch int64, batch []fetched) error {
-	if err := s.fetchOneByOne(ctx, name, epoch, batch); err != nil {
+// fetchListed is fetch, and asks once more for what did not come and is still listed: the folder may
+// have been opened before a message arrived, and a server may show a folder as it was then. When
+// anything fails before that is known, no message counts as gone.
+func (s *session) fetchListed(
+	ctx context.Context, name string, epoch int64, batch []fetched,
+	fetch func(ctx context.Context, name string, epoch int64, batch []fetched) error,
+) error {
+	err := fetch(ctx, name, epoch, batch)
+	if err == nil {
+		err = s.keepListed(ctx, name, epoch, batch)
+	}
+	if err != nil {
 		return notGone(batch, err)
 	}
-	if err := s.keepListed(ctx, name, epoch, batch); err != nil {
-		return err
-	}
-	return s.fetchOneByOne(ctx, name, epoch, batch)
+	return fetch(ctx, name, epoch, batch)
 }
 
-// keepListed finds out which of the messages that did not come are gone, and which are to be asked
-// for again: the folder may have been opened before a message arrived, and a server may show a
-// folder as it was then. A message is gone when it is not listed either, after the folder was
-// opened again.
+// keepListed finds out which of the messages that did not come are gone: those that are not listed
+// either, after the folder was opened again.
 func (s *session) keepListed(ctx context.Context, name string, epoch int64, batch []fetched) error {
 	var gone []uint32
 	for _, it := range batch {
@@ -141,7 +145,7 @@ func (s *session) keepListed(ctx context.Context, name string, epoch int64, batc
 	f := &folder{row: inbox.Folder{Name: name, UIDValidity: epoch}}
 	listed, err := s.listAgain(ctx, f, slices.Min(gone), slices.Max(gone))
 	if err != nil {
-		return notGone(batch, err)
+		return err
 	}
 	for i := range batch {
 		if it := &batch[i]; it.gone {
@@ -150,6 +154,11 @@ func (s *session) keepListed(ctx context.Context, name string, epoch int64, batc
 		}
 	}
 	return nil
+}
+
+// fetchBatch is fetchListed for a whole batch, also when connections break.
+func (s *session) fetchBatch(ctx context.Context, name string, epoch int64, batch []fetched) error {
+	return s.fetchListed(ctx, name, epoch, batch, s.fetchOneByOne)
 }
 
 // fetchOneByOne fetches all at once, and after a broken connection what is left one by one, so that

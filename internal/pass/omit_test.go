@@ -79,6 +79,33 @@ func listedAndNotSent(t *testing.T, described bool) {
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 3})
 }
 
+// TestListedAndNotSentBeforeACut: that the connection breaks behind such a message makes it no more
+// vanished.
+func TestListedAndNotSentBeforeACut(t *testing.T) {
+	r := newRig(t, nil)
+	var repaired, broke atomic.Bool
+	r.behind(func(src Source) Source { return cutAt3{damaged{src, &repaired, true}, &broke} })
+	r.add(inbox.StartAll)
+	r.put("INBOX", mails(3)...)
+	r.want(r.run(), Counters{Registered: 3, Forwarded: 2, Retry: 1})
+}
+
+// cutAt3 is a connection that breaks once, when UID 2 is answered and UID 3 is not.
+type cutAt3 struct {
+	Source
+	broke *atomic.Bool
+}
+
+func (b cutAt3) Bodies(ctx context.Context, uids []uint32, each eachMessage) (imapsrc.Result, error) {
+	i := slices.Index(uids, 3)
+	if i < 0 || b.broke.Swap(true) {
+		return b.Source.Bodies(ctx, uids, each)
+	}
+	res, err := b.Source.Bodies(ctx, uids[:i], each)
+	cut := &imapsrc.Error{Kind: imapsrc.KindNetwork, Err: errors.New("the connection broke")}
+	return res, errors.Join(err, cut)
+}
+
 // TestAuditOfADamagedIndex: a message that the server lists and does not describe is missing, and
 // so is one that it counts and does not list.
 func TestAuditOfADamagedIndex(t *testing.T) {

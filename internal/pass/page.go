@@ -48,13 +48,7 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 			batch = rest[:fits(rest)]
 		}
 		head := batch[0].head
-		err := s.session.fetch(ctx, f.row.Name, f.row.UIDValidity, batch)
-		if err == nil {
-			err = s.session.keepListed(ctx, f.row.Name, f.row.UIDValidity, batch)
-		}
-		if err == nil { // what did not come, and is listed, is asked for once more
-			err = s.session.fetch(ctx, f.row.Name, f.row.UIDValidity, batch)
-		}
+		err := s.session.fetchListed(ctx, f.row.Name, f.row.UIDValidity, batch, s.session.fetch)
 		n := disposed(batch)
 		switch {
 		case err != nil && !s.session.again(ctx, err):
