@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -35,4 +36,28 @@ func TestJudge(t *testing.T) {
 				name, v.gone, v.fault, v.asked, tt.gone, tt.asked)
 		}
 	}
+}
+
+// TestWorksAgain: a destination that refuses an event after its fault works again, unless it fails
+// to take another one.
+func TestWorksAgain(t *testing.T) {
+	d := newDesk(t)
+	d.alone()
+	d.crm.takes(func(Message) error { return errDown })
+	d.happen(Occurrence{Kind: Dead, TaskID: 1})
+	d.happen(Occurrence{Kind: Dead, TaskID: 2})
+	d.drain(0)
+	refuse := func(Message) error {
+		d.crm.rule = func(Message) error { return errDown }
+		return &Refused{errors.New("no such case")}
+	}
+	d.crm.takes(refuse)
+	d.drain(time.Hour)
+	if log := d.log.String(); strings.Contains(log, "works again") {
+		t.Errorf("it refused one event and failed to take another one, and the log has\n%s", log)
+	}
+	d.crm.takes(refuse)
+	d.drain(time.Hour)
+	d.wantWorks()
+	d.wantLoggedOnce()
 }
