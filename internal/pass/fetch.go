@@ -113,9 +113,9 @@ func (s *session) fetchAs(
 	})
 }
 
-// fetchListed is fetch, and asks once more for what did not come and is still listed: the folder may
-// have been opened before a message arrived, and a server may show a folder as it was then. When
-// anything fails before that is known, no message counts as gone.
+// fetchListed is fetch, and asks once more for what did not come and is still listed: the folder
+// may have been opened before a message arrived, and a server may show a folder as it was then.
+// When anything fails before that is known, no message counts as gone.
 func (s *session) fetchListed(
 	ctx context.Context, name string, epoch int64, batch []fetched,
 	fetch func(ctx context.Context, name string, epoch int64, batch []fetched) error,
