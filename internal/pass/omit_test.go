@@ -12,6 +12,7 @@ import (
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
+	"postrider/internal/testserver/smtpsink"
 )
 
 // damaged is a server that lists UID 2, and answers whatever else is asked of it with OK and
@@ -195,4 +196,36 @@ func TestAuditWhileMailComesAndGoes(t *testing.T) {
 	r.behind(func(src Source) Source { return busy{src, r, new(sync.Once)} })
 	found, _ := r.audit(AuditOptions{})
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 2})
+}
+
+// empty is a server that shows folders as empty.
+type empty struct{ Source }
+
+func (e empty) Select(ctx context.Context, name string) (imapsrc.Folder, error) {
+	f, err := e.Source.Select(ctx, name)
+	f.Messages = 0
+	return f, err
+}
+
+func (empty) UIDs(context.Context, uint32, uint32) ([]uint32, error) { return nil, nil }
+
+func (empty) Bodies(_ context.Context, uids []uint32, _ eachMessage) (imapsrc.Result, error) {
+	return imapsrc.Result{Vanished: uids}, nil
+}
+
+// TestEmptyForOnePass: a message that waits for the relay is skipped when its folder is empty, and
+// goes out when it is there again, under the same UID.
+func TestEmptyForOnePass(t *testing.T) {
+	r := newRig(t, on("rcpt", 1, smtpsink.Action{Code: 451}))
+	r.add(inbox.StartAll)
+	msgs := mails(1)
+	r.put("INBOX", msgs...)
+	r.want(r.run(), Counters{Registered: 1, Retry: 1})
+	r.clock.advance(time.Hour)
+	restore := r.behind(func(src Source) Source { return empty{src} })
+	r.want(r.run(), Counters{Skipped: 1})
+	restore()
+	r.want(r.run(), Counters{Forwarded: 1})
+	r.want(r.run(), Counters{})
+	r.wantArrived(msgs)
 }

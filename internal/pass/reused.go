@@ -79,7 +79,7 @@ func (r *reused) settle(ctx context.Context, s *session, f *folder) (map[uint32]
 const lookBackUIDs = 200
 
 // lookBack looks again at the newest messages below the cursor. It registers those that the server
-// showed late, and begins a new epoch when the server gave a UID to another message. It comes
+// showed late or again, and begins a new epoch when the server gave a UID to another message. It comes
 // before anything that moves the cursor: otherwise a pass that is killed could leave such a message
 // behind.
 func (s *scanner) lookBack(ctx context.Context, f *folder) error {
@@ -106,13 +106,13 @@ func (s *scanner) lookBack(ctx context.Context, f *folder) error {
 	if err != nil || len(late) == 0 {
 		return err
 	}
-	s.log.Info("the server showed messages late", "folder", f.row.Name, "messages", len(late))
+	s.log.Info("the server showed messages late, or again", "folder", f.row.Name, "messages", len(late))
 	s.pass.Observer.Expect(len(late))
 	return s.page(ctx, f, late)
 }
 
-// compare compares messages with the ledger, and returns the UIDs that the ledger should have and
-// does not.
+// compare compares messages with the ledger, and returns the UIDs of those that are to be
+// registered: the ledger should have them and does not, or their tasks ended because they were gone.
 func (s *scanner) compare(
 	ctx context.Context, f *folder, noted []tasks.Noted, metas []imapsrc.Meta,
 ) (late []uint32, err error) {
@@ -123,12 +123,14 @@ func (s *scanner) compare(
 	again := reused{max: s.pass.Config.MaxSize}
 	for _, m := range metas {
 		n, ok := known[m.UID]
-		switch {
-		case ok:
+		if ok {
 			again.add(n, m)
+		}
+		switch {
 		case m.UID > f.row.LastSeenUID:
 			f.next = max(f.next, m.UID+1)
-		case f.row.Active && (m.UID <= f.row.BaselineUID || m.UID > f.row.StartUID):
+		case !f.row.Active, ok && !n.Gone:
+		case ok, m.UID <= f.row.BaselineUID, m.UID > f.row.StartUID:
 			late = append(late, m.UID)
 		}
 	}

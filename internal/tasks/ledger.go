@@ -18,6 +18,9 @@ type Seen struct {
 	PurgedAs    string              // see PurgedAs; empty when something other than the queue deleted the task
 }
 
+// Gone reports whether the task ended because the message was gone.
+func (r Seen) Gone() bool { return r.Skip == SkipVanished }
+
 // purgedVanished is PurgedAs of a task whose message was gone: if the message reappears, it is new.
 const purgedVanished = string(SkipVanished)
 
@@ -49,18 +52,21 @@ type Planned struct {
 	PurgedAs string // Known: how its purged task ended
 }
 
-// Plan decides what to do with the entries of a page, in order. seen are the tasks of the entries
-// that have a row under the page's epoch, by UID; found are the rows whose fingerprint is that of
+// Plan decides what to do with the entries of a page, in order. seen are the rows of the entries
+// that have one under the page's epoch, by UID; found are the rows whose fingerprint is that of
 // an entry, or its outline, ordered by task. Losing a message is worse than repeating it, so a
 // message that is not certainly the same counts as new.
-func Plan(page Page, seen map[uint32]int64, found []Seen) []Planned {
+func Plan(page Page, seen map[uint32]Seen, found []Seen) []Planned {
 	p := newPlanner(page, found)
 	out := make([]Planned, len(page.Entries))
 	for i, e := range page.Entries {
-		if id, ok := seen[e.UID]; ok {
-			out[i] = Planned{Entry: e, Fate: Known, TaskID: id}
-		} else {
+		switch r, ok := seen[e.UID]; {
+		case !ok:
 			out[i] = p.plan(e)
+		case r.Gone() && e.Read():
+			out[i] = Planned{Entry: e, Fate: Moved, TaskID: r.TaskID, Back: true}
+		default:
+			out[i] = Planned{Entry: e, Fate: Known, TaskID: r.TaskID}
 		}
 	}
 	return out
@@ -93,7 +99,7 @@ func (p *planner) plan(e Entry) Planned {
 	r, ok := p.earlier(e)
 	switch {
 	case ok && r.Status != "":
-		out.Fate, out.TaskID, out.Back = Moved, r.TaskID, r.Skip == SkipVanished
+		out.Fate, out.TaskID, out.Back = Moved, r.TaskID, r.Gone()
 	case ok:
 		out.Fate, out.TaskID, out.PurgedAs = Known, r.TaskID, r.PurgedAs
 	case p.page.KnownOnly:
@@ -133,7 +139,7 @@ func (r Seen) turn() int {
 		return 0
 	case r.Status == Uncertain, r.Status == Dead:
 		return 1
-	case r.Skip == SkipVanished:
+	case r.Gone():
 		return 3
 	}
 	return 2

@@ -25,6 +25,7 @@ func TestPlan(t *testing.T) {
 	}
 	vanished := row(1, 4, 3, "a", Skipped)
 	vanished.Skip = SkipVanished
+	gone := map[uint32]Seen{9: vanished}
 	before := row(1, 4, 0, "outline of a", "")
 	unread := row(1, 4, 3, "outline of a", Skipped)
 	again := row(1, 5, 0, "outline of a", "")
@@ -34,14 +35,15 @@ func TestPlan(t *testing.T) {
 	known := func(as string) Planned { return Planned{Fate: Known, TaskID: 3, Note: true, PurgedAs: as} }
 	for _, c := range []struct {
 		name  string
-		seen  map[uint32]int64
+		seen  map[uint32]Seen
 		found []Seen
 		want  Planned // but for its entry
 	}{
 		{"nothing known", nil, nil, isNew},
-		{"registered", map[uint32]int64{9: 3}, nil, Planned{Fate: Known, TaskID: 3}},
-		{"there before the start", map[uint32]int64{9: 0}, nil, Planned{Fate: Known}},
-		{"another UID", map[uint32]int64{8: 3}, nil, isNew},
+		{"registered", map[uint32]Seen{9: {TaskID: 3}}, nil, Planned{Fate: Known, TaskID: 3}},
+		{"there before the start", map[uint32]Seen{9: {}}, nil, Planned{Fate: Known}},
+		{"vanished, under the same UID", gone, nil, Planned{Fate: Moved, TaskID: 3, Back: true}},
+		{"another UID", map[uint32]Seen{8: {TaskID: 3}}, nil, isNew},
 		{"in an older epoch", nil, []Seen{row(1, 4, 3, "a", Forwarded)}, moved(3)},
 		{"the first of two", nil, []Seen{row(1, 4, 2, "a", Dead), row(1, 4, 3, "a", Forwarded)}, moved(2)},
 		{"vanished", nil, []Seen{vanished}, Planned{Fate: Moved, TaskID: 3, Note: true, Back: true}},
@@ -73,6 +75,17 @@ func TestPlan(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPlanOfWhatCannotBeRead: a message that is there again is not tried again and again while its
+// content does not come.
+func TestPlanOfWhatCannotBeRead(t *testing.T) {
+	e := entry(9, "a")
+	e.Identity.Fingerprint = e.Outline
+	got := Plan(Page{Entries: []Entry{e}}, map[uint32]Seen{9: {TaskID: 3, Skip: SkipVanished}}, nil)[0]
+	if want := (Planned{Entry: e, Fate: Known, TaskID: 3}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

@@ -21,7 +21,8 @@ type Queue interface {
 
 // Registrar is for the scanner: every message gets its disposition.
 type Registrar interface {
-	// Unseen returns those of uids that have no disposition yet under epoch, in the order given.
+	// Unseen returns those of uids that have no disposition yet under epoch, in the order given. A
+	// task that ended because the message was gone is none.
 	Unseen(ctx context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error)
 	// Unregistered is like Unseen, but messages that were there before the start do not count as
 	// having a disposition, only tasks do.

@@ -35,6 +35,7 @@ type Noted struct {
 	UID         uint32
 	Fingerprint message.Fingerprint // of the content, or the outline while that is not known
 	Stated      Stated
+	Gone        bool // its task ended because the message was gone
 }
 
 // Read reports whether the content is known, and not only the outline.

@@ -24,10 +24,6 @@ type row struct {
 	purgedAs string
 }
 
-func (r *row) noted() tasks.Noted {
-	return tasks.Noted{UID: r.place.uid, Fingerprint: r.key, Stated: r.stated}
-}
-
 // ledger has the rows by two indexes.
 type ledger struct {
 	at   map[place]*row
@@ -82,13 +78,24 @@ func (q *Queue) alike(keys ...message.Fingerprint) []tasks.Seen {
 	})
 	out := make([]tasks.Seen, len(found))
 	for i, r := range found {
-		out[i] = tasks.Seen{
-			FolderID: r.place.folderID, Epoch: r.place.epoch, TaskID: r.taskID,
-			Fingerprint: r.key, PurgedAs: r.purgedAs,
-		}
-		if t := q.tasks[r.taskID]; t != nil {
-			out[i].Status, out[i].Skip = t.Status, t.Skip
-		}
+		out[i] = q.seen(r)
 	}
 	return out
+}
+
+// seen is a row, with what its task says now.
+func (q *Queue) seen(r *row) tasks.Seen {
+	out := tasks.Seen{
+		FolderID: r.place.folderID, Epoch: r.place.epoch, TaskID: r.taskID,
+		Fingerprint: r.key, PurgedAs: r.purgedAs,
+	}
+	if t := q.tasks[r.taskID]; t != nil {
+		out.Status, out.Skip = t.Status, t.Skip
+	}
+	return out
+}
+
+// noted is a row as Noted returns it.
+func (q *Queue) noted(r *row) tasks.Noted {
+	return tasks.Noted{UID: r.place.uid, Fingerprint: r.key, Stated: r.stated, Gone: q.seen(r).Gone()}
 }

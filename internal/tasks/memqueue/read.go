@@ -267,7 +267,7 @@ func (q *Queue) leftBehind(folderID, before int64) []left {
 }
 
 func (q *Queue) disposition(r *row) tasks.Disposition {
-	d := tasks.Disposition{UID: r.place.uid, Noted: r.noted(), TaskID: r.taskID}
+	d := tasks.Disposition{UID: r.place.uid, Noted: q.noted(r), TaskID: r.taskID}
 	if t := q.tasks[r.taskID]; t != nil {
 		d.Status, d.Skip, d.Reason, d.Deliveries = t.Status, t.Skip, t.Reason, q.read(t).Deliveries
 		d.Mode, d.QueuedAt, d.VisibleAt = t.Form.Mode, t.QueuedAt, t.VisibleAt

@@ -14,19 +14,20 @@ import (
 
 // Unseen implements tasks.Queue.
 func (q *Queue) Unseen(_ context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error) {
-	return q.without(folderID, epoch, uids, func(r *row) bool { return r != nil }), nil
+	return q.without(folderID, epoch, uids, func(*row) bool { return true }), nil
 }
 
 // Unregistered implements tasks.Queue.
 func (q *Queue) Unregistered(_ context.Context, folderID, epoch int64, uids []uint32) ([]uint32, error) {
-	return q.without(folderID, epoch, uids, func(r *row) bool { return r != nil && r.taskID != 0 }), nil
+	return q.without(folderID, epoch, uids, func(r *row) bool { return r.taskID != 0 }), nil
 }
 
 func (q *Queue) without(folderID, epoch int64, uids []uint32, disposed func(*row) bool) []uint32 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(uids), func(uid uint32) bool {
-		return disposed(q.ledger.at[place{folderID, epoch, uid}])
+		r := q.ledger.at[place{folderID, epoch, uid}]
+		return r != nil && disposed(r) && !q.seen(r).Gone()
 	})
 }
 
@@ -37,7 +38,7 @@ func (q *Queue) Noted(_ context.Context, folderID, epoch int64, from, to uint32)
 	var out []tasks.Noted
 	for at, r := range q.ledger.at {
 		if at.folderID == folderID && at.epoch == epoch && from <= at.uid && at.uid <= to {
-			out = append(out, r.noted())
+			out = append(out, q.noted(r))
 		}
 	}
 	slices.SortFunc(out, func(a, b tasks.Noted) int { return cmp.Compare(a.UID, b.UID) })
@@ -96,11 +97,11 @@ func (q *Queue) folderOf(page tasks.Page) (*folder, error) {
 }
 
 func (q *Queue) plan(page tasks.Page) []tasks.Planned {
-	seen := map[uint32]int64{}
+	seen := map[uint32]tasks.Seen{}
 	var keys []message.Fingerprint
 	for _, e := range page.Entries {
 		if r := q.ledger.at[place{page.FolderID, page.Epoch, e.UID}]; r != nil {
-			seen[e.UID] = r.taskID
+			seen[e.UID] = q.seen(r)
 		}
 		keys = append(keys, e.Identity.Fingerprint, e.Outline)
 	}

@@ -175,10 +175,10 @@ func (b *batch) insertTasks(tx *gorm.DB) error {
 }
 
 // rename gives the tasks the ids that they have in the database, wherever they are named.
-func (b *batch) rename(ids map[uint32]int64) {
+func (b *batch) rename(ids map[uint32]tasks.Seen) {
 	id := func(of int64) int64 {
 		if of < 0 {
-			return ids[b.tasks[-of-1].UID]
+			return ids[b.tasks[-of-1].UID].TaskID
 		}
 		return of
 	}

@@ -97,7 +97,6 @@ type accountedRow struct {
 	taskID    int64
 	purgedAs  string
 	status    tasks.Status // empty when the task was deleted
-	skip      tasks.SkipReason
 	reason    string
 	mode      string
 	queuedAt  *time.Time
@@ -110,7 +109,7 @@ type accountedRow struct {
 func (r *accountedRow) into() []any {
 	d, a := &r.delivery, &r.arrival
 	return append(r.noted.into(),
-		&r.taskID, &r.purgedAs, &r.status, &r.skip, &r.reason, &r.mode, &r.queuedAt, &r.visibleAt,
+		&r.taskID, &r.purgedAs, &r.status, &r.reason, &r.mode, &r.queuedAt, &r.visibleAt,
 		&d.Recipient, &d.Status, &d.DuplicateOf, &d.Code, &d.Reply, &d.Attempts, &d.DeliveredAt,
 		&a.Status, &a.Code, &a.Enhanced, &a.Reply, &a.Remote, &a.Target, &r.arrivedAt)
 }
@@ -137,8 +136,8 @@ func (q *Queue) accounted(
 
 func (r accountedRow) disposition() tasks.Disposition {
 	d := tasks.Disposition{
-		UID: r.noted.UID, Noted: r.noted.noted(), TaskID: r.taskID, Status: r.status, Skip: r.skip, Reason: r.reason,
-		Mode: r.mode,
+		UID: r.noted.UID, Noted: r.noted.noted(), TaskID: r.taskID,
+		Status: r.status, Skip: r.noted.Skip, Reason: r.reason, Mode: r.mode,
 	}
 	switch {
 	case r.taskID == 0:

@@ -169,8 +169,9 @@ func TestIndexes(t *testing.T) {
 				rows                       int64 // at most
 			}{
 				{"claim", tableTasks, "range", tasksClaim, due, []any{inboxID, 0, now, []int64{0, 1}, 8}, 1000},
-				{"ledger by UID", tableSeen, "range", "PRIMARY", sqlSeenByUID, []any{folderID, 1, uids}, 1000},
-				{"ledger by range", tableSeen, "range", "PRIMARY", sqlNoted, page, 1000},
+				{"ledger by UID", "s", "range", "PRIMARY", sqlSeenByUID, []any{folderID, 1, uids}, 1000},
+				{"ledger by range", "s", "range", "PRIMARY", sqlNoted, page, 1000},
+				{"tasks of the ledger", "t", "eq_ref", "PRIMARY", sqlNoted, page, 1},
 				{"ledger by content", "s", "range", seenFingerprint, sqlSeenByFingerprint, []any{keys}, 1000},
 				{"its tasks", "t", "eq_ref", "PRIMARY", sqlSeenByFingerprint, []any{keys}, 1},
 				{"ids of a page", tableTasks, "range", tasksMessage, sqlTaskIDs, []any{folderID, 1, uids}, 1000},

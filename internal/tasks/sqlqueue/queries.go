@@ -22,17 +22,20 @@ WHERE id = ? AND uid_validity = ? AND inbox_id = ?`
 	sqlInbox = `SELECT email_address, scan_token, is_active FROM monitored_emails WHERE id = ?`
 
 	sqlSeenByUID = `
-SELECT uid, task_id FROM monitored_emails_seen WHERE folder_id = ? AND uid_validity = ? AND uid IN ?`
+SELECT s.uid, s.task_id, COALESCE(t.skip_reason, '')
+FROM monitored_emails_seen s LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
+WHERE s.folder_id = ? AND s.uid_validity = ? AND s.uid IN ?`
 
 	sqlNoted = `
-SELECT uid, fingerprint, received, size FROM monitored_emails_seen
-WHERE folder_id = ? AND uid_validity = ? AND uid BETWEEN ? AND ? ORDER BY uid`
+SELECT s.uid, s.fingerprint, s.received, s.size, COALESCE(t.skip_reason, '')
+FROM monitored_emails_seen s LEFT JOIN monitored_emails_tasks t ON t.id = s.task_id
+WHERE s.folder_id = ? AND s.uid_validity = ? AND s.uid BETWEEN ? AND ? ORDER BY s.uid`
 
 	sqlRestate = `
 UPDATE monitored_emails_seen SET received = COALESCE(?, received), size = CASE WHEN ? > 0 THEN ? ELSE size END
 WHERE folder_id = ? AND uid_validity = ? AND uid = ?`
 
-	sqlRegisteredByUID = sqlSeenByUID + ` AND task_id > 0`
+	sqlRegisteredByUID = sqlSeenByUID + ` AND s.task_id > 0`
 
 	sqlSeenByFingerprint = `
 SELECT s.folder_id, s.uid_validity, s.task_id, s.fingerprint, s.purged_as,
@@ -41,9 +44,9 @@ FROM monitored_emails_seen s LEFT JOIN monitored_emails_tasks t ON t.id = s.task
 WHERE s.fingerprint IN ?
 ORDER BY s.task_id, s.uid_validity, s.uid`
 
-	// By monitored_emails_tasks_message.
+	// Read from the index monitored_emails_tasks_message alone.
 	sqlTaskIDs = `
-SELECT uid, id FROM monitored_emails_tasks WHERE folder_id = ? AND uid_validity = ? AND uid IN ?`
+SELECT uid, id, '' FROM monitored_emails_tasks WHERE folder_id = ? AND uid_validity = ? AND uid IN ?`
 
 	// Enters the tasks of a page that the ledger does not have, as sqlTaskIDs and sqlSeenByUID find
 	// them.

@@ -77,8 +77,8 @@ WHERE v.event = 'conflict' AND v.at > ? GROUP BY t.inbox_id`
 	// Audit: the ledger with its tasks and deliveries, by primary keys; a row for each delivery. It
 	// is one statement, so a task that is deleted meanwhile appears either complete or as deleted.
 	sqlAccounted = `
-SELECT s.uid, s.fingerprint, s.received, s.size, s.task_id, s.purged_as,
-  COALESCE(t.status, ''), COALESCE(t.skip_reason, ''), COALESCE(t.error_message, ''), COALESCE(t.mode, ''),
+SELECT s.uid, s.fingerprint, s.received, s.size, COALESCE(t.skip_reason, ''), s.task_id, s.purged_as,
+  COALESCE(t.status, ''), COALESCE(t.error_message, ''), COALESCE(t.mode, ''),
   t.queued_at, t.visible_at, COALESCE(d.recipient, ''), COALESCE(d.status, ''), d.duplicate_of,
   COALESCE(d.code, 0), COALESCE(d.reply, ''), COALESCE(d.attempts, 0), d.delivered_at,
   COALESCE(a.status, ''), COALESCE(a.code, 0), COALESCE(a.enhanced, ''), COALESCE(a.reply, ''),

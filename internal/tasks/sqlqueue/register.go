@@ -30,7 +30,7 @@ func (q *Queue) without(ctx context.Context, query string, folderID, epoch int64
 		found, err := byUID(tx, query, folderID, epoch, uids)
 		left = nil
 		for _, uid := range uids {
-			if _, ok := found[uid]; !ok {
+			if r, ok := found[uid]; !ok || r.Gone() {
 				left = append(left, uid)
 			}
 		}
@@ -248,24 +248,25 @@ func newSeen(page tasks.Page, e tasks.Entry, taskID int64, purgedAs string) seen
 	}
 }
 
-func byUID(tx *gorm.DB, sql string, folderID, epoch int64, uids []uint32) (map[uint32]int64, error) {
-	out := make(map[uint32]int64, len(uids))
+func byUID(tx *gorm.DB, sql string, folderID, epoch int64, uids []uint32) (map[uint32]tasks.Seen, error) {
+	out := make(map[uint32]tasks.Seen, len(uids))
 	if len(uids) == 0 {
 		return out, nil
 	}
 	rows, err := db.Query(tx, (*uidRow).into, sql, folderID, epoch, uids)
 	for _, r := range rows {
-		out[r.uid] = r.taskID
+		out[r.uid] = r.Seen
 	}
 	return out, err
 }
 
+// uidRow is a row of sqlSeenByUID, sqlRegisteredByUID and sqlTaskIDs.
 type uidRow struct {
-	uid    uint32
-	taskID int64
+	uid uint32
+	tasks.Seen
 }
 
-func (r *uidRow) into() []any { return []any{&r.uid, &r.taskID} }
+func (r *uidRow) into() []any { return []any{&r.uid, &r.TaskID, &r.Skip} }
 
 func uidsOf(entries []tasks.Entry) []uint32 {
 	out := make([]uint32, len(entries))

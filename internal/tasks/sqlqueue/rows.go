@@ -184,12 +184,18 @@ type notedRow struct {
 	Fingerprint []byte
 	Received    *int64
 	Size        int64
+	Skip        tasks.SkipReason // of the task
 }
 
-func (r *notedRow) into() []any { return []any{&r.UID, &r.Fingerprint, &r.Received, &r.Size} }
+func (r *notedRow) into() []any {
+	return []any{&r.UID, &r.Fingerprint, &r.Received, &r.Size, &r.Skip}
+}
 
 func (r notedRow) noted() tasks.Noted {
-	n := tasks.Noted{UID: r.UID, Fingerprint: message.Fingerprint(r.Fingerprint), Stated: tasks.Stated{Size: r.Size}}
+	n := tasks.Noted{
+		UID: r.UID, Fingerprint: message.Fingerprint(r.Fingerprint), Stated: tasks.Stated{Size: r.Size},
+		Gone: tasks.Seen{Skip: r.Skip}.Gone(),
+	}
 	if r.Received != nil {
 		n.Stated.Received = time.Unix(*r.Received, 0).UTC()
 	}

@@ -1,6 +1,7 @@
 package taskstest
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -25,6 +26,7 @@ var epochTests = map[string]func(*suite){
 	"epoch/dedupe is off":   testMovedOff,
 	"epoch/registered once": testMovedOnce,
 	"epoch/vanished":        testBack,
+	"epoch/same UID":        testBackInPlace,
 	"epoch/sent since":      testSentSince,
 }
 
@@ -298,6 +300,30 @@ func testBack(s *suite) {
 	}
 	s.has(id, "skipped", "requeued")
 	p.claimed(1, 7)
+}
+
+// testBackInPlace: so does one whose message shows up again under the same UID, once its content
+// can be read.
+func testBackInPlace(s *suite) {
+	p := s.place()
+	id := p.vanished().Task.ID
+	for _, lookup := range []func(context.Context, int64, int64, []uint32) ([]uint32, error){
+		s.Queue.Unseen, s.Queue.Unregistered,
+	} {
+		if got, err := lookup(s.ctx, p.folder, p.epoch, []uint32{1}); err != nil || len(got) != 1 {
+			s.t.Errorf("%v, %v; want UID 1", got, err)
+		}
+	}
+	if got, err := s.Queue.Noted(s.ctx, p.folder, p.epoch, 1, 1); err != nil || len(got) != 1 || !got[0].Gone {
+		s.t.Errorf("the ledger has %+v, %v; want it gone", got, err)
+	}
+	p.became([]tasks.Entry{s.unread(1, "m")}, "known")
+	s.stands(id, tasks.Skipped)
+	p.became([]tasks.Entry{s.msg(1, "m")}, "moved")
+	p.became([]tasks.Entry{s.msg(1, "m")}, "known")
+	s.stands(id, tasks.Received)
+	s.has(id, "skipped", "requeued")
+	p.claimed(1, 1)
 }
 
 // testSentSince: what vanished and shows up again is not sent when an equal message was sent since.
