@@ -146,7 +146,7 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 
 // clerkMail is a message to the desk.
 func clerkMail(subject string) []byte {
-	return testserver.Mail("clerk@court.example", deskUser, subject, "The body.")
+	return testserver.Mail("clerk@court.example", deskUser, subject, strings.Repeat("The body.\n", 100))
 }
 
 // mail FOLDER SUBJECT...: a message for each subject.

@@ -89,6 +89,10 @@ func TestSRSErrors(t *testing.T) {
 			[]string{"srs.max_age: 12h is out of range; it goes from 24h to 24000h"},
 		},
 		{
+			"a size without a unit", "forward: {from: a@x.example, max_size: 50}",
+			[]string{"forward.max_size: 50B is out of range; it goes from 1KiB to 4GiB"},
+		},
+		{
 			"hops", "forward: {from: a@x.example, max_received: 0}",
 			[]string{"forward.max_received: 0 is out of range"},
 		},

@@ -254,6 +254,7 @@ func (r *reader) numbers(c *Config) {
 	between(r, "watch.idle", c.Watch.Idle, time.Second, 29*time.Minute) // RFC 2177
 	between(r, "smtp.port", c.SMTP.Port, 1, 65535)
 	between(r, "smtp.connections", c.SMTP.Connections, 1, 100)
+	between(r, "forward.max_size", c.Forward.MaxSize, 1<<10, 4<<30)
 	between(r, "forward.max_received", c.Forward.MaxReceived, 1, 1000)
 	between(r, "srs.max_age", c.SRS.MaxAge, day, 1000*day)
 	between(r, "bounces.max_age", c.Bounces.MaxAge, day, 1000*day)
