@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -29,7 +28,7 @@ func TestProviderThroughProxy(t *testing.T) {
 	const refused = "oauth.corp.client_id: the provider refuses it (invalid_client); check it, and client_secret"
 	for name, tt := range map[string]struct {
 		env       string // ADDR is the proxy
-		handshake func(net.Conn) (string, error)
+		handshake testserver.Handshake
 		says      string
 	}{
 		"HTTP":      {"HTTPS_PROXY=http://bob:p%3Aw@ADDR", testserver.HTTPProxy, refused},

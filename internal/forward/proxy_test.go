@@ -2,7 +2,6 @@ package forward
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"strconv"
@@ -20,7 +19,7 @@ import (
 func TestProxyOfTheEnvironment(t *testing.T) {
 	for _, tt := range []struct {
 		name, variable, scheme, noProxy, setting string
-		handshake                                func(net.Conn) (string, error)
+		handshake                                testserver.Handshake
 		proxied                                  bool
 	}{
 		{"SOCKS5", "ALL_PROXY", "socks5", "", "", testserver.SOCKSProxy, true},
@@ -57,13 +56,9 @@ func TestProxyOfTheEnvironment(t *testing.T) {
 
 // TestProxyFails checks that the error names the proxy and the keys, and no password.
 func TestProxyFails(t *testing.T) {
-	silent := func(conn net.Conn) (string, error) {
-		_, _ = io.Copy(io.Discard, conn)
-		return "", io.EOF
-	}
 	for _, tt := range []struct {
 		name, proxy string // %s is its address
-		handshake   func(net.Conn) (string, error)
+		handshake   testserver.Handshake
 		host        string
 		want        []string
 	}{
@@ -80,7 +75,7 @@ func TestProxyFails(t *testing.T) {
 			[]string{"connection refused", "smtp.proxy"},
 		},
 		{
-			"silent", "http://bob:sesame@%s", silent, "relay.invalid",
+			"silent", "http://bob:sesame@%s", testserver.SilentProxy, "relay.invalid",
 			[]string{"through the proxy http://127.0.0.1:", "no answer within 200ms", "smtp.proxy"},
 		},
 		{"no URL", "socks4://bob:sesame@h", nil, "relay.invalid", []string{"is not a proxy URL"}},

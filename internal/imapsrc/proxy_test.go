@@ -49,7 +49,7 @@ func TestProxyRefuses(t *testing.T) {
 	const noBackend = "127.0.0.1:1"
 	for name, tc := range map[string]struct {
 		proxy     string // %s is replaced by its address
-		handshake func(net.Conn) (string, error)
+		handshake testserver.Handshake
 		host      string
 		kind      imapsrc.Kind
 		says      string
@@ -123,11 +123,10 @@ func TestSecureProxy(t *testing.T) {
 }
 
 // say is a proxy that sends text, whatever it is asked.
-func say(text string) func(net.Conn) (string, error) {
-	return func(conn net.Conn) (string, error) {
+func say(text string) testserver.Handshake {
+	return func(conn net.Conn) (target, answer string, err error) {
 		_, _ = conn.Read(make([]byte, 4096))
-		_, _ = io.WriteString(conn, text)
-		return "", io.EOF
+		return "", text, io.EOF
 	}
 }
 
@@ -135,10 +134,7 @@ func TestSilentProxy(t *testing.T) {
 	for _, scheme := range []string{"socks5", "http", "https"} {
 		t.Run(scheme, func(t *testing.T) {
 			noLeaks(t)
-			g := testserver.StartGateway(t, "", func(conn net.Conn) (string, error) {
-				_, _ = io.Copy(io.Discard, conn)
-				return "", io.EOF
-			})
+			g := testserver.StartGateway(t, "", testserver.SilentProxy)
 			_, err := imapsrc.Dial(t.Context(), imapsrc.Config{
 				Host: "mail.example.com", Port: 993, Security: imapsrc.SecurityTLS, Proxy: scheme + "://" + g.Addr,
 				DialTimeout: 50 * time.Millisecond,

@@ -20,8 +20,12 @@ type Gateway struct {
 	targets []string // that clients asked for
 }
 
+// Handshake reads what a client asks a proxy for: the target, and what is answered. An error closes
+// the connection after that.
+type Handshake func(net.Conn) (target, answer string, err error)
+
 // ServeGateway starts a gateway on a listener, see StartGateway.
-func ServeGateway(t testing.TB, ln net.Listener, backend string, handshake func(net.Conn) (string, error)) *Gateway {
+func ServeGateway(t testing.TB, ln net.Listener, backend string, handshake Handshake) *Gateway {
 	t.Helper()
 	g := &Gateway{Addr: ln.Addr().String()}
 	var running sync.WaitGroup
@@ -41,12 +45,13 @@ func ServeGateway(t testing.TB, ln net.Listener, backend string, handshake func(
 	return g
 }
 
-func (g *Gateway) serve(conn net.Conn, backend string, handshake func(net.Conn) (string, error)) {
+func (g *Gateway) serve(conn net.Conn, backend string, handshake Handshake) {
 	defer func() { _ = conn.Close() }()
-	target, err := handshake(conn)
+	target, answer, err := handshake(conn)
 	g.mu.Lock()
 	g.targets = append(g.targets, target)
 	g.mu.Unlock()
+	_, _ = io.WriteString(conn, answer)
 	if err != nil {
 		return
 	}
@@ -76,31 +81,29 @@ func (g *Gateway) LastTarget() string {
 }
 
 // HTTPProxy takes CONNECT from user bob with the password p:w.
-func HTTPProxy(conn net.Conn) (string, error) {
+func HTTPProxy(conn net.Conn) (target, answer string, err error) {
 	r := bufio.NewReader(conn)
 	request, err := r.ReadString('\n')
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	target := strings.TrimSuffix(strings.TrimPrefix(request, "CONNECT "), " HTTP/1.1\r\n")
+	target = strings.TrimSuffix(strings.TrimPrefix(request, "CONNECT "), " HTTP/1.1\r\n")
 	allowed := false
 	for line := ""; line != "\r\n"; {
 		if line, err = r.ReadString('\n'); err != nil {
-			return target, err
+			return target, "", err
 		}
 		allowed = allowed || line == "Proxy-Authorization: Basic "+
 			base64.StdEncoding.EncodeToString([]byte("bob:p:w"))+"\r\n"
 	}
 	if !allowed {
-		_, _ = io.WriteString(conn, "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
-		return target, io.EOF
+		return target, "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", io.EOF
 	}
-	_, err = io.WriteString(conn, "HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\n")
-	return target, err
+	return target, "HTTP/1.1 200 Connection established\r\nVia: x\r\n\r\n", nil
 }
 
 // SOCKSProxy takes CONNECT from user bob with the password p:w (RFC 1928, RFC 1929).
-func SOCKSProxy(conn net.Conn) (string, error) {
+func SOCKSProxy(conn net.Conn) (target, answer string, err error) {
 	read := func(n int) []byte {
 		b := make([]byte, n)
 		_, _ = io.ReadFull(conn, b)
@@ -110,8 +113,7 @@ func SOCKSProxy(conn net.Conn) (string, error) {
 	_, _ = conn.Write([]byte{5, 2})
 	user := string(read(int(read(2)[1])))
 	if password := string(read(int(read(1)[0]))); user != "bob" || password != "p:w" {
-		_, _ = conn.Write([]byte{1, 1})
-		return "", io.EOF
+		return "", "\x01\x01", io.EOF
 	}
 	_, _ = conn.Write([]byte{1, 0})
 	host := ""
@@ -124,18 +126,21 @@ func SOCKSProxy(conn net.Conn) (string, error) {
 		host = net.IP(read(16)).String()
 	}
 	port := read(2)
-	target := net.JoinHostPort(host, fmt.Sprint(int(port[0])<<8|int(port[1])))
+	target = net.JoinHostPort(host, fmt.Sprint(int(port[0])<<8|int(port[1])))
 	if host == "refused.example" {
-		_, _ = conn.Write([]byte{5, 5, 0, 1, 0, 0, 0, 0, 0, 0})
-		return target, io.EOF
+		return target, "\x05\x05\x00\x01\x00\x00\x00\x00\x00\x00", io.EOF
 	}
-	_, err := conn.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
-	return target, err
+	return target, "\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00", nil
 }
 
-// StartGateway starts a proxy. It calls handshake once per connection. handshake returns the target
-// that the client asks for, or an error to close the connection.
-func StartGateway(t testing.TB, backend string, handshake func(net.Conn) (string, error)) *Gateway {
+// SilentProxy never answers.
+func SilentProxy(conn net.Conn) (target, answer string, err error) {
+	_, _ = io.Copy(io.Discard, conn)
+	return "", "", io.EOF
+}
+
+// StartGateway starts a proxy. It calls handshake once per connection.
+func StartGateway(t testing.TB, backend string, handshake Handshake) *Gateway {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
