@@ -110,6 +110,11 @@ func Refused(err error) bool {
 	return ok && op.Op == "remote error"
 }
 
+// TooOld reports whether a server has no version of TLS that Go accepts.
+func TooOld(err error) bool {
+	return Refused(err) && strings.HasSuffix(err.Error(), "protocol version not supported")
+}
+
 // NoCipher reports whether the alert may be that of a server without a cipher suite that Go
 // accepts: one that only has the key exchange with RSA. It may also lack a certificate of ours.
 func NoCipher(err error) bool {

@@ -33,6 +33,9 @@ func TestRelayCertificates(t *testing.T) {
 		Certificates: []tls.Certificate{valid},
 		CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256}, MaxVersion: tls.VersionTLS12,
 	}
+	older := &tls.Config{
+		Certificates: []tls.Certificate{valid}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11,
+	}
 	demanding := &tls.Config{
 		Certificates: []tls.Certificate{valid},
 		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: clients,
@@ -70,6 +73,10 @@ func TestRelayCertificates(t *testing.T) {
 		{
 			"no common cipher", old, func(c *Config) { c.RootCAs = pool },
 			"no cipher suite in common with postrider: it needs one with ECDHE",
+		},
+		{
+			"TLS 1.1", older, func(c *Config) { c.RootCAs = pool },
+			"have its operator enable TLS 1.2 or later",
 		},
 	} {
 		for _, security := range []string{"tls", "starttls"} {

@@ -209,6 +209,10 @@ func openError(at Stage, err error) *Error {
 		e.Fix = "its port does not speak TLS from the start: set smtp.security to starttls, or smtp.port to 465"
 		return e
 	}
+	if certs.TooOld(err) {
+		e.Fix = "have its operator enable TLS 1.2 or later"
+		return e
+	}
 	if certs.Refused(err) {
 		e.Fix = "if it wants a certificate of its clients, check smtp.client_cert"
 		if certs.NoCipher(err) {
