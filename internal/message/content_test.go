@@ -88,8 +88,8 @@ func TestContent(t *testing.T) {
 		},
 		{"unknown-8bit", "Content-Type: text/plain; charset=unknown-8bit\r\n\r\nM\xfcnchen", Content{Text: "München"}},
 		{
-			"latin-1", "Content-Type: text/plain; charset=latin-1\r\n\r\nM\xfcnchen \x81",
-			Content{Text: "München \u0081"},
+			"latin-1", "Content-Type: text/plain; charset=latin-1\r\n\r\nM\xfcnchen \x80",
+			Content{Text: "München €"},
 		},
 		{"ISO8859_1", "Content-Type: text/plain; charset=ISO8859_1\r\n\r\nM\xfcnchen", Content{Text: "München"}},
 		{

@@ -115,6 +115,8 @@ func TestHeaderText(t *testing.T) {
 		{"gb2312", "Subject: =?GB2312?B?xOO6ww==?=", "你好"},
 		{"iso-2022-jp", "Subject: =?ISO-2022-JP?B?GyRCRnxLXDhsGyhC?=", "日本語"},
 		{"iso-8859-2", "Subject: =?iso-8859-2?Q?Za=BF=F3=B3=E6_g=EA=B6l=B1?=", "Zażółć gęślą"},
+		{"Windows-1252 that is called iso-8859-1", "Subject: =?iso-8859-1?Q?O=92Brien_=96_=8050?=", "O’Brien – €50"},
+		{"Windows-1254 that is called iso-8859-9", "Subject: =?ISO-8859-9?Q?=93du=FE=94?=", "“duş”"},
 		{"cp932", "Subject: =?cp932?B?ikqS7A==?=", "開廷"},
 		{"ASCII of the C locale that is UTF-8", "Subject: =?ANSI_X3.4-1968?Q?M=C3=BCnchen?=", "München"},
 		{"raw utf-8", "Subject: Zażółć", "Zażółć"},

@@ -104,8 +104,11 @@ var aliases = map[string]string{
 	"ascii":          "us-ascii",
 	"unknown-8bit":   "us-ascii", // RFC 1428: nobody knows it
 	"x-unknown":      "us-ascii",
-	"latin-1":        "iso-8859-1",
-	"iso8859_1":      "iso-8859-1", // the name in Java
+	"iso-8859-1":     "windows-1252", // it has characters where the other has controls: quotes, dashes, €
+	"latin1":         "windows-1252",
+	"latin-1":        "windows-1252",
+	"iso8859_1":      "windows-1252", // the name in Java
+	"iso-8859-9":     "windows-1254", // the same in Turkish
 	"cp932":          "windows-31j",
 	"cp949":          "euc-kr",
 	"cp950":          "big5",
