@@ -10,6 +10,7 @@ import (
 	"net/mail"
 	"strings"
 
+	"postrider/internal/address"
 	"postrider/internal/message"
 )
 
@@ -90,7 +91,7 @@ func author(h message.Header) (domain, odd string) {
 	case len(list) != 1:
 		return "", fmt.Sprintf("its From field names %d authors", len(list))
 	}
-	p, err := parsePath(list[0].Address)
+	p, err := parsePath(address.Quoted(list[0].Address))
 	domain = p.wire[strings.LastIndexByte(p.wire, '@')+1:]
 	if err != nil || strings.HasPrefix(domain, "[") {
 		return "", "the address in its From field has no domain that could be looked up"

@@ -121,6 +121,10 @@ func TestAuto(t *testing.T) {
 			"", false, Rewrite, "auto: the address in its From field has no domain",
 		},
 		{
+			"a local part that needs quotes", rejects, "From: \"alice b\"@client.example\r\n" + rest,
+			"From:Subject", false, Redirect, passes,
+		},
+		{
 			"signatures that take long to verify", rejects, strings.Repeat("X: y\r\n", 5000) + fromAlice + rest,
 			strings.Repeat("X:", 300) + "From", false, Rewrite, lasts,
 		},
