@@ -25,8 +25,9 @@ func field(name, value string) string {
 	h.Add(name, value)
 	// Into memory, which never fails.
 	_ = textproto.WriteHeader(&b, h)
-	// The library writes the name in its own case.
-	return name + strings.TrimSuffix(b.String()[len(name):], "\r\n")
+	// The library writes the name in its own case. If the first word is too long for its line, it
+	// fills the line up to 998 octets, but encoded words belong on short lines (RFC 2047 2).
+	return name + strings.ReplaceAll(strings.TrimSuffix(b.String()[len(name):], "\r\n"), "?= =?", "?=\r\n =?")
 }
 
 // maxWords is how many characters of a stranger's text a composed field takes.

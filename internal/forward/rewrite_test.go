@@ -149,6 +149,8 @@ func TestRewriteLongLines(t *testing.T) {
 			if s := strings.TrimRight(line, "\r\n"); len(s) > maxLine || s != "" && strings.TrimSpace(s) == "" {
 				t.Errorf("%s: a line has %d octets and is %.40q, want at most %d, and not only white space",
 					field, len(s), s, maxLine)
+			} else if most := len(field+": ") + 75; strings.Contains(s, "?=") && len(s) > most {
+				t.Errorf("%s: a line with encoded words has %d octets, want at most %d: one word", field, len(s), most)
 			}
 		}
 		h := parse(t, raw).Header
