@@ -67,7 +67,7 @@ func (r *Rewriter) Forward(address string) (string, error) {
 	}
 	made := join(r.rewrite(local, domain), r.cfg.Domain)
 	if n := strings.LastIndexByte(made, '@'); n > maxLocal {
-		return "", fmt.Errorf("%s becomes a local part of %d octets, and servers need take no more than %d",
+		return "", fmt.Errorf("%s becomes a local part of %d octets, and servers need not take more than %d",
 			address, n, maxLocal)
 	}
 	return made, nil
