@@ -156,7 +156,7 @@ See results:   postrider status; postrider task list; postrider audit
 	flags.StringVar(&a.logFormat, "log-format", "",
 		"log to standard error as `text|json` (default text; sentences on a terminal)")
 	flags.StringVar(&a.color, "color", colorAuto,
-		"colour states: `auto|always|never`; auto is on a terminal, unless NO_COLOR is set")
+		"colour states: `auto|always|never`; auto does so on a terminal, unless NO_COLOR is set")
 	flags.CountVarP(&a.verbose, "verbose", "v",
 		"log each login, folder and message; -vv: connections, too; -vvv: IMAP and SMTP, "+
 			"without secrets and mail``") // it takes no value
