@@ -44,17 +44,17 @@ host and password. Another empty field means the default for a new inbox, and no
 change for an existing one.
 
 The password is env:NAME, file:PATH, command:PROGRAM ARGUMENT..., oauth:NAME, or
-the password itself, which is stored encrypted. With a command or a password
-only its owner may be able to read the file (mode 0600).
+the password itself, which is stored encrypted. If the file has a command or a
+password, only its owner may be able to read it (mode 0600).
 
 An inbox that exists with the same settings is left alone. With other settings
 it is an error without --update. A cursor never changes.
 
 With --from it reads the accounts of fetchmail or getmail, and prints, with its
-line, what it ignores and what works differently. Their cursors begin at
-the messages that arrive from now on (--start now), because those programs have
-forwarded the older ones. Mail stays on the server. Only the owner of the file
-may be able to read it.
+line, what it ignores and what works differently. The first run sets their
+cursors after all existing mail (--start now), which those programs forward: let
+them fetch once more after that run before you stop them. Mail stays on the
+server. Only the owner of the file may be able to read it.
 ` + exitHelp,
 		Example: `  postrider inbox import inboxes.csv --dry-run
   postrider inbox import inboxes.csv --check --yes
