@@ -1,8 +1,13 @@
 package otherrc
 
 import (
+	"cmp"
+	"encoding/base64"
+	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/text/encoding/unicode"
 )
 
 // take reads an option that is understood, and reports whether it is one.
@@ -20,7 +25,9 @@ func (r *rc) take(key string) bool {
 	case "auth":
 		r.auth()
 	case "folder":
-		o.folders = append(o.folders, r.list()...)
+		for _, sent := range r.list() {
+			o.folders = append(o.folders, folderName(sent))
+		}
 	case "ssl":
 		o.ssl = r.tokens[r.at-1].text == "ssl" && !r.negated() // not nossl
 	case "sslproto":
@@ -31,6 +38,25 @@ func (r *rc) take(key string) bool {
 		return false
 	}
 	return true
+}
+
+var (
+	shifted  = regexp.MustCompile(`&[A-Za-z0-9+,]*-`)
+	base64Of = base64.NewEncoding("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+,").
+			WithPadding(base64.NoPadding)
+)
+
+// folderName is the name of a folder that the file has as fetchmail sends it: in modified UTF-7
+// (RFC 3501 5.1.3).
+func folderName(sent string) string {
+	return shifted.ReplaceAllStringFunc(sent, func(s string) string {
+		octets, err := base64Of.DecodeString(s[1 : len(s)-1])
+		if err != nil {
+			return s
+		}
+		name, _ := unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM).NewDecoder().Bytes(octets)
+		return cmp.Or(string(name), "&")
+	})
 }
 
 // auth reads how to log in.

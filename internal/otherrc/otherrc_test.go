@@ -121,6 +121,13 @@ func TestRead(t *testing.T) {
 				`rc:5: "i" port 0 tls user "d" password "w" folders ["J"] skipped false` + "\n",
 		},
 		{
+			"folders in modified UTF-7", "fetchmailrc",
+			"poll h proto imap user a pass x ssl folder Entw&APw-rfe 'A&-B'\n" +
+				"folder '&U,BTFw-/&ZeVnLIqe-' 'C & D' E&A- 'Bücher'",
+			`rc:1: "h" port 0 tls user "a" password "x" ` +
+				`folders ["Entwürfe" "A&B" "台北/日本語" "C & D" "E&A-" "Bücher"] skipped false` + "\n",
+		},
+		{
 			"a password like a place", "fetchmailrc", "poll h proto imap user a pass 'command:ls' ssl",
 			`rc:1: "h" port 0 tls user "a" password "" folders [] skipped false ` +
 				"fault: the password begins with command:, which postrider would take for the place of a password; " +
