@@ -73,7 +73,8 @@ func mailboxes(v value, notes *noteList) ([]string, error) {
 	case !ok:
 		return nil, fmt.Errorf(`the mailboxes in line %d are not a list like ("INBOX", "Clients")`, v.line)
 	case slices.Equal(names, []string{"ALL"}):
-		notes.add(v.line, "mailboxes is not a list of names; only INBOX is taken, and `inbox set --folder` adds more")
+		notes.add(v.line, "mailboxes is ALL; only INBOX is taken; "+
+			"`inbox set` changes that, with `--folder NAME` for each folder, INBOX too")
 		return nil, nil
 	}
 	return names, nil

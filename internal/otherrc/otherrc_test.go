@@ -178,8 +178,8 @@ func TestRead(t *testing.T) {
 			"[retriever]\ntype=SimpleIMAPRetriever\nserver=localhost\nusername=a\n" +
 				"password_command = (\"pass\", \"my mail\")\nmailboxes = ALL",
 			`rc:2: "localhost" port 0 none user "a" password "command:pass 'my mail'" folders [] skipped false` + "\n" +
-				"note: rc:6: mailboxes is not a list of names; " +
-				"only INBOX is taken, and `inbox set --folder` adds more\n",
+				"note: rc:6: mailboxes is ALL; only INBOX is taken; " +
+				"`inbox set` changes that, with `--folder NAME` for each folder, INBOX too\n",
 		},
 		{
 			"a password and a command", "getmailrc",
