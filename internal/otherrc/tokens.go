@@ -70,7 +70,7 @@ func quoted(s string) (text, rest string, ok bool) {
 
 var escapes = map[byte]string{'n': "\n", 't': "\t", 'b': "\b", 'r': "\r", '\n': ""}
 
-// unescape replaces the escapes of C: \n, \t, \b, \r, \x41, \0101 (octal) and \65 (decimal). Any
+// unescape replaces the escapes of C: \n, \t, \b, \r, \x41, \065 (octal) and \65 (decimal). Any
 // other character stands for itself.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
@@ -97,14 +97,13 @@ func unescape(s string) string {
 
 // number reads an escape with digits; length is 0 when there is none.
 func number(s string) (n byte, length int) {
-	digits, base, skip := "0123456789", 10, 0
+	digits, base, most, skip := "0123456789", 10, 3, 0
 	switch s[0] {
 	case 'x', 'X':
-		digits, base, skip = "0123456789abcdefABCDEF", 16, 1
+		digits, base, most, skip = "0123456789abcdefABCDEF", 16, 2, 1
 	case '0':
 		digits, base = "01234567", 8
 	}
-	most := map[int]int{16: 2, 10: 3, 8: 4}[base]
 	end := skip
 	for end < len(s) && end-skip < most && strings.IndexByte(digits, s[end]) >= 0 {
 		end++
