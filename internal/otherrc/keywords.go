@@ -115,7 +115,7 @@ var differences = map[string]difference{
 	"envelope": {-1, multidrop}, "qvirtual": {1, multidrop}, "localdomains": {-1, multidrop}, "aka": {-1, multidrop},
 
 	// Nothing is lost: details of a protocol, or of what fetchmail prints.
-	"uidl": {0, ""}, "dns": {0, ""}, "checkalias": {0, ""}, "tracepolls": {0, ""},
+	"bad-header": {1, ""}, "uidl": {0, ""}, "dns": {0, ""}, "checkalias": {0, ""}, "tracepolls": {0, ""},
 	"timeout": {1, ""}, "batchlimit": {1, ""},
 	"fetchlimit": {1, ""}, "fetchsizelimit": {1, ""}, "fastuidl": {1, ""}, "expunge": {1, ""}, "warnings": {1, ""},
 	"forcecr": {0, ""}, "stripcr": {0, ""}, "pass8bits": {0, ""}, "bouncemail": {0, ""}, "spambounce": {0, ""},
