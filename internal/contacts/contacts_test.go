@@ -238,6 +238,7 @@ func TestReadCSV(t *testing.T) {
 			"name,keywords\n王小明,小明、老王；王总\n", "+ 王小明: 小明; 老王; 王总",
 		},
 		{"empty lines and fields", "name,email\n\n,\nMüller,\n", "+ Müller"},
+		{"empty lines at the top", "\r\n\nname;email\nMüller;m@x.example\n", "+ Müller <m@x.example>"},
 		{"no contacts", "name\n", ""},
 		{
 			"a line for Excel", "sep=;\r\nname;email;keywords\r\nMüller;m@x.example;ab, cd\r\n",

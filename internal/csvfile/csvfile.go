@@ -107,7 +107,7 @@ type file struct {
 
 func newFile(name string, src []byte, columns []string) *file {
 	f := &file{name: name, csv: csv.NewReader(bytes.NewReader(src)), columns: columns}
-	header, _, _ := strings.Cut(string(src), "\n")
+	header, _, _ := strings.Cut(strings.TrimLeft(string(src), "\r\n"), "\n")
 	sep := separator.FindStringSubmatch(header)
 	for _, r := range ",\t;" {
 		if sep != nil && sep[1] == string(r) ||
