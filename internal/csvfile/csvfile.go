@@ -160,7 +160,7 @@ func (f *file) at(line int) string { return fmt.Sprintf("%s:%d", f.name, line) }
 func (f *file) header() error {
 	names, err := f.csv.Read()
 	if err != nil {
-		return fault(f.name, 1, "must name the columns: %s", strings.Join(f.columns, ","))
+		return f.noColumn(1, nil, "")
 	}
 	line, _ := f.csv.FieldPos(0)
 	width := len(names)
