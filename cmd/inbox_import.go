@@ -264,10 +264,11 @@ func exposed(name string, in io.Reader) error {
 	if err != nil || !info.Mode().IsRegular() {
 		return err
 	}
-	if name == "-" {
-		name = "/dev/stdin"
+	err = secret.CheckReaders(name, info)
+	if err != nil && name == "-" { // its name is not known
+		return errors.New("other users can access it; run: chmod 600 FILE")
 	}
-	return secret.CheckReaders(name, info)
+	return err
 }
 
 func (a *app) inboxExportCommand() *cobra.Command {
