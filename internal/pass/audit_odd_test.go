@@ -214,6 +214,12 @@ func TestAuditOfAnUnwatchedFolder(t *testing.T) {
 	if !f.Unwatched || !maps.Equal(f.GoneAs, map[Account]int{AsForwarded: 2}) || found.Folders[1].Name != "INBOX" {
 		t.Errorf("the audit found %+v; want two forwarded tasks of a folder that is not watched any more", *f)
 	}
+	sum := AuditReport{Inboxes: []InboxAudit{found}}
+	const verdict = "Every message is accounted for: 0 on the servers. " +
+		"In folders that are no longer watched, and accounted for: 2."
+	if got := sum.Verdict(); got != verdict {
+		t.Errorf("the verdict is %q, want %q", got, verdict)
+	}
 }
 
 // acting is Inboxes where something happens before or after the scan lease is taken, or before an

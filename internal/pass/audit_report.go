@@ -153,6 +153,7 @@ type AuditSum struct {
 	// Tasks whose messages are not on the server: ended; deleted by something other than postrider;
 	// and of the deleted ones, those that a repair dropped.
 	Gone, Lost, Forgotten int
+	Unwatched             int  // ended tasks of folders that are no longer watched
 	Proved                bool // everything could be compared
 }
 
@@ -169,7 +170,11 @@ func (r *AuditReport) Sum() AuditSum {
 			sum.Registered += f.Registered
 			sum.Confirmed += f.Confirmed
 			sum.Bounced += f.Bounced
-			sum.Gone += f.Gone
+			if f.Unwatched {
+				sum.Unwatched += f.Gone
+			} else {
+				sum.Gone += f.Gone
+			}
 			sum.Forgotten += f.Forgotten
 			for _, s := range f.Strays {
 				if s.Lost() {

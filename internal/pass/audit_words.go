@@ -95,6 +95,8 @@ func (r *AuditReport) Verdict() string {
 	add(!sum.Proved, "Not everything could be compared, so the audit is inconclusive.")
 	add(sum.Clean(), "Every message is accounted for: %d on the servers.", sum.Messages)
 	add(sum.Clean() && sum.Gone > 0, "No longer there, and accounted for: %d.", sum.Gone)
+	add(sum.Clean() && sum.Unwatched > 0, "In folders that are no longer watched, and accounted for: %d.",
+		sum.Unwatched)
 	add(sum.Confirmed > 0, "Confirmed by the recipients' servers: %d.", sum.Confirmed)
 	add(sum.Bounced > 0, "Bounced after the relay had accepted them: %d; see `postrider task list --bounced`.",
 		sum.Bounced)
