@@ -320,7 +320,11 @@ func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Change
 func (a *app) inboxEnableCommand() *cobra.Command {
 	enable := func(ctx context.Context, s *services, in inbox.Inbox) error {
 		by := tasks.By(a.who(s.host()))
-		return s.inboxes.Enable(ctx, in.Address, by.Who(), by.Detail())
+		if err := s.inboxes.Enable(ctx, in.Address, by.Who(), by.Detail()); err != nil {
+			return err
+		}
+		in.Active = true
+		return a.noteShared(ctx, s, in)
 	}
 	return a.switchCommand("enable", "Process inboxes again",
 		"enable makes runs process the inboxes again.", "Enabled", enable)

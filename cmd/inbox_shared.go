@@ -19,7 +19,7 @@ func (s *services) shared(in inbox.Inbox, list []inbox.Inbox) []string {
 	return in.Shared(list)
 }
 
-// noteShared prints these notes about inboxes that are added or changed.
+// noteShared prints these notes about inboxes that are added, changed or enabled.
 func (a *app) noteShared(ctx context.Context, s *services, changed ...inbox.Inbox) error {
 	stored, err := s.inboxes.Active(ctx)
 	if err != nil {
