@@ -87,7 +87,7 @@ func getmailPassword(retriever map[string]value) (string, error) {
 	command := retriever["password_command"]
 	if command.text == "" {
 		return "", errors.New("there is no password; " +
-			"getmail asks for it, or takes it from a keyring; add `password` to the file")
+			"getmail asks for it, or takes it from a keyring or .netrc; add `password` to the file")
 	}
 	words, ok := tuple(command.text)
 	if !ok || len(words) == 0 {

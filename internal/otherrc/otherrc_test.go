@@ -128,6 +128,11 @@ func TestRead(t *testing.T) {
 				`folders ["Entwürfe" "A&B" "台北/日本語" "C & D" "E&A-" "Bücher"] skipped false` + "\n",
 		},
 		{
+			"the password in .netrc", "getmailrc", getmailrc + "[options]\nuse_netrc = true\n",
+			`rc:2: "h" port 0 tls user "a" password "" folders [] skipped false fault: there is no password; ` +
+				"getmail asks for it, or takes it from a keyring or .netrc; add `password` to the file\n",
+		},
+		{
 			"a password like a place", "fetchmailrc", "poll h proto imap user a pass 'command:ls' ssl",
 			`rc:1: "h" port 0 tls user "a" password "" folders [] skipped false ` +
 				"fault: the password begins with command:, which postrider would take for the place of a password; " +
