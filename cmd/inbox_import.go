@@ -228,29 +228,30 @@ func (a *app) readInboxes(name string) ([]inbox.Entry, error) {
 // readOthers reads the files of other programs, and prints what is ignored.
 func (a *app) readOthers(names []string, opts inboxImportOptions) ([]inbox.Entry, error) {
 	var all []otherrc.Account
+	var notes otherrc.Notes
 	for _, name := range names {
-		accounts, notes, err := a.readOther(name, opts.from)
+		accounts, err := a.readOther(name, opts.from, &notes)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, accounts...)
-		for _, note := range notes {
-			_, _ = fmt.Fprintln(a.err, "note: "+note)
-		}
+	}
+	for _, note := range notes.All() {
+		_, _ = fmt.Fprintln(a.err, "note: "+note)
 	}
 	return otherrc.Entries(all, opts.addresses, opts.oauth)
 }
 
-func (a *app) readOther(name, format string) ([]otherrc.Account, []string, error) {
+func (a *app) readOther(name, format string, notes *otherrc.Notes) ([]otherrc.Account, error) {
 	in, done, err := a.input(name)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer done()
 	if err := exposed(name, in); err != nil {
-		return nil, nil, fmt.Errorf("the file holds passwords, and %w", err)
+		return nil, fmt.Errorf("the file holds passwords, and %w", err)
 	}
-	return otherrc.Read(format, shownFile(name), in)
+	return otherrc.Read(format, shownFile(name), in, notes)
 }
 
 // exposed says why other users can read a file that is open; nil when they cannot, or when it is a

@@ -24,7 +24,7 @@ type options struct {
 
 // rc reads a fetchmailrc. The first words of a server hold for all its users.
 type rc struct {
-	notes    *noteList
+	notes    *Notes
 	tokens   []token
 	at       int
 	defaults options
@@ -36,7 +36,7 @@ type rc struct {
 	accounts []Account
 }
 
-func fetchmail(src string, notes *noteList) ([]Account, error) {
+func fetchmail(src string, notes *Notes) ([]Account, error) {
 	list, err := tokens(src, notes)
 	if err != nil {
 		return nil, err

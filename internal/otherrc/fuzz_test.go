@@ -35,13 +35,14 @@ func fuzz(f *testing.F, format string, begins ...string) {
 		}
 		for _, file := range []string{begin + text, begin + strings.Repeat(text, max(size/len(text), 1))} {
 			effort.Within(t, len(file), func() {
-				accounts, notes, _ := Read(format, "rc", strings.NewReader(file))
+				var notes Notes
+				accounts, _ := Read(format, "rc", strings.NewReader(file), &notes)
 				for _, a := range accounts {
 					if !strings.HasPrefix(a.Where, "rc:") {
 						t.Errorf("an account is at %q, want its line", a.Where)
 					}
 				}
-				for _, n := range notes {
+				for _, n := range notes.All() {
 					if !strings.HasPrefix(n, "rc:") || strings.ContainsAny(n, "\r\n") {
 						t.Errorf("a note is %q, want one line with its place", n)
 					}

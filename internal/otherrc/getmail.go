@@ -20,7 +20,7 @@ type value struct {
 
 // getmail reads a getmailrc, which has one account: sections with key = value, where a line that is
 // indented deeper than the key continues the value.
-func getmail(src string, notes *noteList) ([]Account, error) {
+func getmail(src string, notes *Notes) ([]Account, error) {
 	retriever, sections, err := readSections(src, notes)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func getmail(src string, notes *noteList) ([]Account, error) {
 	return []Account{a}, nil
 }
 
-func mailboxes(v value, notes *noteList) ([]string, error) {
+func mailboxes(v value, notes *Notes) ([]string, error) {
 	names, ok := tuple(v.text)
 	switch {
 	case !ok:
@@ -121,7 +121,7 @@ var certificates = map[string]string{
 const defaults = "DEFAULT"
 
 // noteKeys notes what postrider does not do, or does differently.
-func noteKeys(sections []section, notes *noteList) {
+func noteKeys(sections []section, notes *Notes) {
 	for _, s := range sections {
 		switch s.name {
 		case "retriever":
@@ -153,7 +153,7 @@ func noteKeys(sections []section, notes *noteList) {
 	}
 }
 
-func noteOption(key namedValue, notes *noteList) {
+func noteOption(key namedValue, notes *Notes) {
 	switch {
 	case key.name == "delete" && yes(key.text), key.name == "delete_after" && key.text != "0":
 		notes.add(key.line, "%s: getmail deletes mail on the server; postrider leaves it there", key.name)
@@ -185,7 +185,7 @@ func header(line string) (name string, ok bool) {
 }
 
 // readSections reads the file. The last of several values of a key counts.
-func readSections(src string, notes *noteList) (retriever map[string]value, all []section, err error) {
+func readSections(src string, notes *Notes) (retriever map[string]value, all []section, err error) {
 	var lines []string // of the value that may continue
 	indent := 0        // of its key
 	end := func() {

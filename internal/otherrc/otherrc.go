@@ -43,54 +43,58 @@ type Account struct {
 // Formats are the names of the formats, for Read.
 var Formats = []string{"fetchmailrc", "getmailrc"}
 
-// Read reads a file in one of the Formats. name is the file's name, for errors and notes.
-func Read(format, name string, in io.Reader) (accounts []Account, notes []string, err error) {
+// Read reads a file in one of the Formats, and adds to the notes. name is the file's name, for
+// errors and notes.
+func Read(format, name string, in io.Reader, notes *Notes) ([]Account, error) {
 	src, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	switch {
 	case err != nil:
-		return nil, nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, fmt.Errorf("read %s: %w", name, err)
 	case len(src) > maxFile:
-		return nil, nil, fmt.Errorf("%s: is larger than 1 MiB; split it into several files", name)
+		return nil, fmt.Errorf("%s: is larger than 1 MiB; split it into several files", name)
 	case !utf8.Valid(src):
-		return nil, nil, fmt.Errorf("%s: is not UTF-8 (perhaps Latin-1); save it as UTF-8", name)
+		return nil, fmt.Errorf("%s: is not UTF-8 (perhaps Latin-1); save it as UTF-8", name)
 	}
-	list := &noteList{name: name, lines: map[string][]int{}}
+	notes.name = name
 	content := strings.TrimPrefix(string(src), "\ufeff") // a byte order mark
 	switch format {
 	case "fetchmailrc":
-		accounts, err = fetchmail(content, list)
+		return fetchmail(content, notes)
 	case "getmailrc":
-		accounts, err = getmail(content, list)
-	default:
-		err = fmt.Errorf("the format is %q; use %s", format, strings.Join(Formats, " or "))
+		return getmail(content, notes)
 	}
-	return accounts, list.all(), err
+	return nil, fmt.Errorf("the format is %q; use %s", format, strings.Join(Formats, " or "))
 }
 
-// noteList has each note once, with all lines that it is about.
-type noteList struct {
-	name  string
-	texts []string
-	lines map[string][]int
+// Notes has each note once, with all places that it is about.
+type Notes struct {
+	name   string // of the file that is being read
+	texts  []string
+	places map[string][]string // by text
 }
 
-func (n *noteList) add(line int, format string, args ...any) {
-	s := text.Line(fmt.Sprintf(format, args...))
-	if _, known := n.lines[s]; !known {
+func (n *Notes) add(line int, format string, args ...any) {
+	s, place := text.Line(fmt.Sprintf(format, args...)), n.at(line)
+	if n.places == nil {
+		n.places = map[string][]string{}
+	}
+	have := n.places[s]
+	if have == nil {
 		n.texts = append(n.texts, s)
 	}
-	if have := n.lines[s]; len(have) == 0 || have[len(have)-1] != line {
-		n.lines[s] = append(have, line)
+	if have == nil || have[len(have)-1] != place {
+		n.places[s] = append(have, place)
 	}
 }
 
-func (n *noteList) at(line int) string { return fmt.Sprintf("%s:%d", n.name, line) }
+func (n *Notes) at(line int) string { return fmt.Sprintf("%s:%d", n.name, line) }
 
-func (n *noteList) all() (out []string) {
+// All are the notes, with the first place of each.
+func (n *Notes) All() (out []string) {
 	for _, s := range n.texts {
-		lines := n.lines[s]
-		s = n.at(lines[0]) + ": " + s
-		if more := len(lines) - 1; more > 0 {
+		places := n.places[s]
+		s = places[0] + ": " + s
+		if more := len(places) - 1; more > 0 {
 			s += fmt.Sprintf(" (and %s)", text.Count(more, "more line"))
 		}
 		out = append(out, s)
@@ -100,7 +104,7 @@ func (n *noteList) all() (out []string) {
 
 // unencrypted is the security of a login that the other program does without encryption. postrider
 // does that on this host only.
-func (n *noteList) unencrypted(line int, program, host string) inbox.Security {
+func (n *Notes) unencrypted(line int, program, host string) inbox.Security {
 	if address.IsLoopback(host) {
 		return inbox.None
 	}

@@ -18,7 +18,8 @@ var update = flag.Bool("update", false, "write the golden files")
 // shown is all that was read, passwords too.
 func shown(format, name, src string) string {
 	var b strings.Builder
-	accounts, notes, err := Read(format, name, strings.NewReader(src))
+	var notes Notes
+	accounts, err := Read(format, name, strings.NewReader(src), &notes)
 	for _, a := range accounts {
 		fmt.Fprintf(&b, "%s: %q port %d %s user %q password %q folders %q skipped %v",
 			a.Where, a.Host, a.Port, a.Security, a.Username, a.Password, a.Folders, a.Skipped)
@@ -30,7 +31,7 @@ func shown(format, name, src string) string {
 		}
 		b.WriteString("\n")
 	}
-	for _, n := range notes {
+	for _, n := range notes.All() {
 		b.WriteString("note: " + n + "\n")
 	}
 	if err != nil {
@@ -276,7 +277,7 @@ func TestMailboxes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.value, func(t *testing.T) {
 			src := getmailrc + "password=x\nmailboxes = " + tt.value + "\n"
-			accounts, _, err := Read("getmailrc", "rc", strings.NewReader(src))
+			accounts, err := Read("getmailrc", "rc", strings.NewReader(src), &Notes{})
 			if err != nil {
 				t.Fatal(err)
 			}

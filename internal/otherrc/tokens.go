@@ -14,7 +14,7 @@ type token struct {
 }
 
 // tokens splits a fetchmailrc into words. Separators and comments are left out; = is a word.
-func tokens(src string, notes *noteList) (list []token, err error) {
+func tokens(src string, notes *Notes) (list []token, err error) {
 	line := 1
 	for src != "" {
 		switch c := src[0]; {
