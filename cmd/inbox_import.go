@@ -71,7 +71,8 @@ server. Only the owner of the file may be able to read it.
 	flags := c.Flags()
 	flags.BoolVar(&opts.Update, "update", false, "change inboxes that exist with other settings")
 	flags.BoolVar(&opts.check, "check", false,
-		"log in to each inbox that is new or changes, except where OAuth2 needs a person; if one fails, store nothing")
+		"log in to each active inbox that is new or changes, except where OAuth2 needs a person; "+
+			"if one fails, store nothing")
 	flags.StringVar((*string)(&opts.Start), "start", "",
 		"`WHERE` the cursors of new inboxes begin if the file says nothing: latest, now, all or since:YYYY-MM-DD "+
 			"(default latest; now with --from)")
@@ -154,7 +155,7 @@ func noneImported(err error) error {
 	return err
 }
 
-// checkPlanned logs in to the inboxes that an import would add or change. Its error has a line for
+// checkPlanned logs in to the active inboxes that an import would add or change. Its error has a line for
 // each that fails. It prints which need a person.
 func (a *app) checkPlanned(ctx context.Context, s *services, plans []inbox.Planned) error {
 	plans, err := s.inboxes.Unstored(ctx, plans)
@@ -163,6 +164,9 @@ func (a *app) checkPlanned(ctx context.Context, s *services, plans []inbox.Plann
 	}
 	var boxes []inbox.Inbox
 	plans = slices.DeleteFunc(plans, func(p inbox.Planned) bool {
+		if !p.New.Active {
+			return true
+		}
 		acct, err := s.account(p.New)
 		if err != nil || acct == nil || !acct.App.Personal() {
 			return false
