@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -25,11 +24,7 @@ func (s Selection) Empty() bool { return len(s.Inboxes) == 0 && len(s.Labels) ==
 // or labels that choose no inbox are an *InvalidError.
 func (s Selection) Choose(boxes []Inbox) ([]Inbox, error) {
 	for _, address := range s.Inboxes {
-		is, err := addressed(fold(address))
-		if err != nil {
-			return nil, err
-		}
-		if !slices.ContainsFunc(boxes, is) {
+		if !slices.ContainsFunc(boxes, addressed(address)) {
 			return nil, noneNamed(boxes, fold(address))
 		}
 	}
@@ -73,22 +68,13 @@ func (s *Store) ActiveOf(ctx context.Context, sel Selection) ([]Inbox, error) {
 }
 
 // addressed compares the addresses of inboxes with an address or a glob.
-func addressed(address string) (func(Inbox) bool, error) {
-	if !isGlob(address) {
-		return func(in Inbox) bool { return in.Address == address }, nil
-	}
-	expr := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(address))
-	re, err := regexp.Compile(`^` + expr + `$`)
-	if err != nil {
-		return nil, &InvalidError{fmt.Errorf("%q cannot be compared with addresses: %w", address, err)}
-	}
-	return func(in Inbox) bool { return re.MatchString(in.Address) }, nil
+func addressed(address string) func(Inbox) bool {
+	is := text.Glob(fold(address))
+	return func(in Inbox) bool { return is(in.Address) }
 }
 
-func isGlob(address string) bool { return strings.ContainsAny(address, "*?") }
-
 func noneNamed(boxes []Inbox, address string) error {
-	if isGlob(address) {
+	if strings.ContainsAny(address, "*?") {
 		hint := cmp.Or(text.DidYouMean(address, domains(boxes)), "; `postrider inbox list` shows all inboxes")
 		return &InvalidError{fmt.Errorf("no inbox matches %s%s", address, hint)}
 	}
@@ -172,7 +158,6 @@ func (s Selection) Has(in Inbox) bool {
 		return false
 	}
 	return len(s.Inboxes) == 0 || slices.ContainsFunc(s.Inboxes, func(address string) bool {
-		is, err := addressed(fold(address))
-		return err == nil && is(in)
+		return addressed(address)(in)
 	})
 }

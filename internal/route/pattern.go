@@ -128,15 +128,8 @@ func glob(written, s string) (*pattern, error) {
 	if strings.TrimSpace(s) == "" {
 		return nil, errors.New("is empty, and would match nothing; remove it")
 	}
-	if !strings.ContainsAny(s, "*?") {
-		return &pattern{written: written, holds: func(t text) bool { return t.folded == s }}, nil
-	}
-	expr := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(s))
-	re, err := regexp.Compile(`(?s)^` + expr + `$`)
-	if err != nil {
-		return nil, fmt.Errorf("%q cannot be compiled: %w", written, err)
-	}
-	return &pattern{written: written, holds: func(t text) bool { return re.MatchString(t.folded) }}, nil
+	is := words.Glob(s)
+	return &pattern{written: written, holds: func(t text) bool { return is(t.folded) }}, nil
 }
 
 func isRegexp(s string) bool {
