@@ -251,8 +251,8 @@ func (s *services) checkInboxes(ctx context.Context, boxes, active []inbox.Inbox
 	if err != nil {
 		return nil, err
 	}
-	found := make([]finding, len(boxes))
-	check := func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (session, error)) {
+	found, dial := make([]finding, len(boxes)), pass.GivingUp(d.dial)
+	s.turns().Each(boxes, func(i int, in inbox.Inbox) {
 		f := finding{what: "inbox " + in.Address}
 		f.text = fmt.Sprintf("logged in to %s and opened %s", in.Server(), strings.Join(in.Watched(), ", "))
 		conn, err := dial(ctx, in)
@@ -267,7 +267,6 @@ func (s *services) checkInboxes(ctx context.Context, boxes, active []inbox.Inbox
 			_ = conn.Close()
 		}
 		found[i] = f
-	}
-	pass.Visit(s.turns(), boxes, d.dial, check)
+	})
 	return found, nil
 }

@@ -151,7 +151,7 @@ func (a *app) lookInto(
 	if err != nil {
 		return err
 	}
-	check := pass.Look(ctx, func(ctx context.Context, in inbox.Inbox) (pass.Server, error) {
+	check := pass.Look(ctx, func(ctx context.Context, in inbox.Inbox) (session, error) {
 		return d.login(ctx, in, password, token)
 	}, draft)
 	if check.Error != "" {

@@ -43,11 +43,8 @@ func (a *app) inboxCheck(ctx context.Context, addresses []string, asJSON bool) e
 		if err != nil {
 			return err
 		}
-		checks := make([]pass.InboxCheck, len(boxes))
-		look := func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (pass.Server, error)) {
-			checks[i] = pass.Look(ctx, dial, in)
-		}
-		pass.Visit(s.turns(), boxes, d.server, look)
+		checks, dial := make([]pass.InboxCheck, len(boxes)), pass.GivingUp(d.dial)
+		s.turns().Each(boxes, func(i int, in inbox.Inbox) { checks[i] = pass.Look(ctx, dial, in) })
 		failed := 0
 		for _, check := range checks {
 			if check.Failed() {

@@ -236,11 +236,6 @@ func (d *dialer) login(ctx context.Context, in inbox.Inbox, password string, tok
 	return conn, nil
 }
 
-// server is dial for pass.Look.
-func (d *dialer) server(ctx context.Context, in inbox.Inbox) (pass.Server, error) {
-	return d.dial(ctx, in)
-}
-
 // connect logs in to one inbox.
 func (s *services) connect(ctx context.Context, in inbox.Inbox) (session, error) {
 	d, err := s.dialer()

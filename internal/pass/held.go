@@ -43,11 +43,7 @@ func (pr *Process) Hold(in inbox.Inbox) *Held {
 }
 
 func (h *Held) dial(ctx context.Context) (Source, error) {
-	dial := h.process.pass.Dial
-	if h.process.hosts != nil {
-		return dialAt(ctx, h.process.hosts, h.in, dial)
-	}
-	return dial(ctx, h.in)
+	return h.process.dial(ctx, h.in)
 }
 
 // Close closes the connection, unless another Held has adopted it.

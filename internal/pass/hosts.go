@@ -43,28 +43,24 @@ func newHosts() *hosts {
 	return h
 }
 
-// Visit calls do for each of the boxes, for several at once. The dial that do gets fails at once
-// for a server that two inboxes in a row could not reach.
-func Visit[S any](n Turns, boxes []inbox.Inbox, dial func(context.Context, inbox.Inbox) (S, error),
-	do func(i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (S, error)),
-) {
-	hosts := newHosts()
-	n.Each(boxes, func(i int, in inbox.Inbox) {
-		do(i, in, func(ctx context.Context, in inbox.Inbox) (S, error) { return dialAt(ctx, hosts, in, dial) })
-	})
-}
+// Dial logs in to an inbox.
+type Dial[S any] func(ctx context.Context, in inbox.Inbox) (S, error)
 
-// dialAt connects to the server of an inbox, unless that server was given up.
-func dialAt[S any](
-	ctx context.Context, h *hosts, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (S, error),
-) (src S, err error) {
-	name := ServerOf(in)
-	if err := h.try(name, in.Address); err != nil {
+// GivingUp is dial for one look at many inboxes: it fails at once for a server that two inboxes in
+// a row could not reach.
+func GivingUp[S any](dial Dial[S]) Dial[S] { return through(newHosts(), dial) }
+
+// through is dial for the servers that were not given up.
+func through[S any](h *hosts, dial Dial[S]) Dial[S] {
+	return func(ctx context.Context, in inbox.Inbox) (src S, err error) {
+		name := ServerOf(in)
+		if err := h.try(name, in.Address); err != nil {
+			return src, err
+		}
+		src, err = dial(ctx, in)
+		h.tried(name, in.Address, err, ctx.Err() != nil)
 		return src, err
 	}
-	src, err = dial(ctx, in)
-	h.tried(name, in.Address, err, ctx.Err() != nil)
-	return src, err
 }
 
 // ServerOf is the server of an inbox, as host:port in lower case.

@@ -228,8 +228,8 @@ func TestAuditLeavesSilentHost(t *testing.T) {
 	})
 }
 
-// TestVisitLeavesHost: what only looks at inboxes leaves it, and other servers are tried.
-func TestVisitLeavesHost(t *testing.T) {
+// TestGivingUp: what only looks at inboxes leaves it, and other servers are tried.
+func TestGivingUp(t *testing.T) {
 	boxes := make([]inbox.Inbox, 7)
 	for i := range boxes {
 		boxes[i].Host, boxes[i].Port = "silent.example", 993
@@ -242,11 +242,8 @@ func TestVisitLeavesHost(t *testing.T) {
 		}
 		return "", errNetwork
 	}
-	Visit(Turns{1, 1, anyNumber}, boxes, dial, func(
-		i int, in inbox.Inbox, dial func(context.Context, inbox.Inbox) (string, error),
-	) {
-		_, errs[i] = dial(t.Context(), in)
-	})
+	dial = GivingUp(dial)
+	Turns{1, 1, anyNumber}.Each(boxes, func(i int, in inbox.Inbox) { _, errs[i] = dial(t.Context(), in) })
 	if dialled != 3 || errs[6] != nil {
 		t.Errorf("%d connections were tried, and the other server has the error %v; "+
 			"want two of the silent server, and none", dialled, errs[6])

@@ -19,9 +19,6 @@ type Server interface {
 	Counts(ctx context.Context, folders []string) (map[string]uint32, error)
 }
 
-// Dial logs in to an inbox.
-type Dial func(ctx context.Context, in inbox.Inbox) (Server, error)
-
 // InboxCheck is what a login to an inbox showed. It is what `inbox check --json` prints.
 type InboxCheck struct {
 	Email        string        `json:"email"`
@@ -56,7 +53,7 @@ func (c InboxCheck) Failed() bool {
 }
 
 // Look logs in to an inbox and looks into each watched folder. It changes nothing.
-func Look(ctx context.Context, dial Dial, in inbox.Inbox) InboxCheck {
+func Look[S Server](ctx context.Context, dial Dial[S], in inbox.Inbox) InboxCheck {
 	check := InboxCheck{
 		Email: in.Address, Server: in.Server(), Capabilities: []string{}, Folders: []string{}, Watched: []FolderCheck{},
 		Counts: map[string]uint32{},

@@ -156,7 +156,7 @@ type Pass struct {
 	Relay    Relay
 	Limits   Limits
 	Bounces  Bounces // nil: no messages are read as reports, and nobody is suspended
-	Dial     func(ctx context.Context, box inbox.Inbox) (Source, error)
+	Dial     Dial[Source]
 	Now      func() time.Time
 	Log      *slog.Logger
 	Observer Observer
@@ -168,6 +168,7 @@ func (p *Pass) Run(ctx context.Context, boxes []inbox.Inbox) Report {
 	report := Report{StartedAt: start.UTC(), Inboxes: make([]InboxReport, len(boxes))}
 	work := p.begin(ctx)
 	work.hosts = newHosts()
+	work.dial = through(work.hosts, p.Dial)
 	p.Config.Turns.Each(boxes, func(i int, in inbox.Inbox) { report.Inboxes[i] = work.inbox(ctx, in) })
 	work.hosts.report(ctx, p.Log, p.failure())
 	work.End()

@@ -21,6 +21,7 @@ type Process struct {
 	gate     *gate
 	slots    *slots
 	leases   *leases
+	dial     Dial[Source]
 	hosts    *hosts // nil in a process that stays up
 	failed   func(in inbox.Inbox, err error)
 
@@ -40,7 +41,7 @@ func (p *Pass) begin(ctx context.Context) *Process {
 func (p *Pass) process() *Process {
 	return &Process{
 		pass: p, revision: p.revision(), token: rand.Text(), gate: &gate{now: p.Now}, slots: newSlots(p.Config.Senders),
-		leases: newLeases(p.Queue, p.Config.Lease, p.Log),
+		leases: newLeases(p.Queue, p.Config.Lease, p.Log), dial: p.Dial,
 	}
 }
 

@@ -22,10 +22,11 @@ func (p *Pass) compare(ctx context.Context, boxes []inbox.Inbox,
 	do func(i int, v visit) error, ended func(i int, err error),
 ) {
 	hosts := newHosts()
+	dial := through(hosts, p.Dial)
 	p.Config.Turns.Each(boxes, func(i int, in inbox.Inbox) {
 		log := p.Log.With("inbox", in.Address)
 		v := visit{pass: p, in: in, log: log}
-		v.session = newSession(func(ctx context.Context) (Source, error) { return dialAt(ctx, hosts, in, p.Dial) }, log)
+		v.session = newSession(func(ctx context.Context) (Source, error) { return dial(ctx, in) }, log)
 		defer v.session.close()
 		err := do(i, v)
 		if ctx.Err() != nil {

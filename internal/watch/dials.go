@@ -50,11 +50,8 @@ func (d *Dials) Limit(most, perServer int) {
 // firstDials is how many connections may be opened at once to a server of which nothing is known.
 const firstDials = 4
 
-// Dial connects to an inbox.
-type Dial func(ctx context.Context, in inbox.Inbox) (pass.Source, error)
-
 // Through is dial within the limits.
-func (d *Dials) Through(dial Dial) Dial {
+func (d *Dials) Through(dial pass.Dial[pass.Source]) pass.Dial[pass.Source] {
 	return func(ctx context.Context, in inbox.Inbox) (pass.Source, error) {
 		leave, err := d.enter(ctx, pass.ServerOf(in))
 		if err != nil {
