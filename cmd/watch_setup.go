@@ -130,7 +130,7 @@ func (l *watchLoader) begin(ctx context.Context, w *watching) *watch.Setup {
 	}
 	stop := context.AfterFunc(ctx, s.db.StopWaiting) // else a database that is gone outlasts a signal
 	l.dials.Limit(s.cfg.Concurrency.Inboxes, s.cfg.Concurrency.PerHost)
-	staying, before := pass.Staying{RelayAgain: watch.RelayAgain, Failed: w.failed}, make(chan struct{})
+	staying, before := pass.Staying{RelayAgain: watch.RelayAgain}, make(chan struct{})
 	if l.last == nil {
 		close(before)
 	} else {
@@ -171,14 +171,6 @@ func (w *watching) follow(ctx context.Context, before <-chan struct{}) {
 		endActions()
 		endEvents(false)
 	}()
-}
-
-// failed logs that messages of an inbox could not be delivered. Errors of the database are logged
-// elsewhere, once for all inboxes.
-func (w *watching) failed(in inbox.Inbox, err error) {
-	if pass.OfInbox(err) {
-		w.services.log.Warn("messages wait until the inbox can be read", "inbox", in.Address, "error", err)
-	}
 }
 
 // stale reports whether another file is in the place of the database, or the directory has changed,

@@ -23,7 +23,6 @@ type Process struct {
 	leases   *leases
 	dial     Dial[Source]
 	hosts    *hosts // nil in a process that stays up
-	failed   func(in inbox.Inbox, err error)
 
 	delivering sync.WaitGroup // deliverers of a process that stays up
 	stop       []func()
@@ -49,9 +48,6 @@ func (p *Pass) process() *Process {
 type Staying struct {
 	// RelayAgain is how long nothing is handed to the relay after its nth fault in a row.
 	RelayAgain func(n int) time.Duration
-	// Failed is called when the deliverer of an inbox had to stop. The next Visit or Deliver starts
-	// it again.
-	Failed func(in inbox.Inbox, err error)
 	// Before is the Process that this one replaces in the same operating system process; nil if
 	// there is none. Tasks that it is still sending are not claimed.
 	Before *Process
@@ -60,7 +56,7 @@ type Staying struct {
 // Stay begins a process that stays up. End it.
 func (p *Pass) Stay(ctx context.Context, s Staying) *Process {
 	pr := p.begin(ctx)
-	pr.gate.again, pr.failed = s.RelayAgain, s.Failed
+	pr.gate.again = s.RelayAgain
 	pr.before.Store(s.Before)
 	return pr
 }

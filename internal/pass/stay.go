@@ -3,9 +3,11 @@ package pass
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"postrider/internal/imapsrc"
 	"postrider/internal/inbox"
+	"postrider/internal/text"
 )
 
 // The methods of a Held in a process that stays up: Visit when something may have arrived, Deliver
@@ -33,24 +35,45 @@ func (h *Held) Visit(ctx context.Context) (busy *inbox.Busy, err error) {
 	return nil, lease.hold(ctx, h.log, h.scanner(lease, func() { h.Deliver(ctx) }).run)
 }
 
-// Deliver has what is due delivered, until nothing is or ctx ends. It does not wait for that.
+// Deliver has what is due delivered, until nothing is or ctx ends. It does not wait for that. After
+// a failure the next Visit or Deliver begins again.
 func (h *Held) Deliver(ctx context.Context) {
 	if !h.feed.registered() {
 		return // whoever is at work goes on
 	}
 	h.process.delivering.Go(func() {
-		err := h.besideScan(h.deliverer().run(ctx))
+		d := h.deliverer()
+		err := h.besideScan(d.run(ctx))
+		if err == nil && d.claimed > 0 {
+			h.tally.change(func(r *InboxReport) { r.Error = "" })
+		}
 		if err == nil {
 			return
 		}
 		h.cache.clear()
 		if ctx.Err() == nil {
-			h.process.failed(h.in, err)
+			h.undelivered(err)
 			if h.feed.waits() { // registered while the deliverer failed
 				h.Deliver(ctx)
 			}
 		}
 	})
+}
+
+// undelivered logs why messages of the inbox wait, as a warning only once until some are processed
+// again. What all inboxes share is somebody else's warning, once for all of them.
+func (h *Held) undelivered(err error) {
+	if !OfInbox(err) {
+		h.log.Debug("the deliverer stopped", "error", err)
+		return
+	}
+	level := slog.LevelDebug
+	h.tally.change(func(r *InboxReport) {
+		if r.Error == "" {
+			r.Error, level = text.Error(err), slog.LevelWarn
+		}
+	})
+	h.log.Log(context.Background(), level, "messages wait until the inbox can be read", "error", err)
 }
 
 // Adopt takes over the connection of a Held that is no longer used, and what it knows about the

@@ -18,9 +18,6 @@ func (s *site) stay() (*Process, *Held, context.Context) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	pr := s.pass.Stay(ctx, Staying{
 		RelayAgain: func(n int) time.Duration { return time.Duration(n) * time.Minute },
-		Failed: func(in inbox.Inbox, err error) {
-			s.pass.Log.Error("delivering failed", "inbox", in.Address, "error", err)
-		},
 	})
 	h := pr.Hold(s.inboxes([]string{boxA})[0])
 	s.t.Cleanup(func() {
@@ -103,7 +100,7 @@ func TestStayInThePlaceOfAnother(t *testing.T) {
 				s.put("one")
 				s.visit(ctx, h)
 				time.Sleep(2 * s.pass.Config.Lease)
-				pr := s.pass.Stay(ctx, Staying{Failed: func(inbox.Inbox, error) {}, Before: before})
+				pr := s.pass.Stay(ctx, Staying{Before: before})
 				next := pr.Hold(s.inboxes([]string{boxA})[0])
 				next.Deliver(ctx)
 				synctest.Wait()
@@ -235,7 +232,7 @@ func TestStayDatabase(t *testing.T) {
 		s.queue.hook = s.queue.away("Next", 0)
 		s.put("one", "two", "three")
 		s.visit(ctx, h)
-		s.wantLog("delivering failed", errAway.Error())
+		s.wantLog("the deliverer stopped", errAway.Error())
 		if OfInbox(errAway) {
 			t.Error("an error of the database counts as one of an inbox")
 		}
@@ -243,6 +240,33 @@ func TestStayDatabase(t *testing.T) {
 		h.Deliver(ctx)
 		synctest.Wait()
 		s.wantSent("one", "two", "three")
+	})
+}
+
+// TestStaySaysOnceWhatWaits: while the inbox cannot be read, its message is tried again and again.
+// A warning says so once, and again when that was over.
+func TestStaySaysOnceWhatWaits(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		_, h, ctx := s.stay()
+		s.visit(ctx, h)
+		for n, subject := range []string{"one", "two"} {
+			s.registered(boxA, subject)
+			ended := &imapsrc.Error{Kind: imapsrc.KindAuth, Ended: true, Err: errors.New("BYE")}
+			s.servers[boxA].hook = failAt("fetch", ended)
+			for range 3 {
+				time.Sleep(time.Hour)
+				check(t, h.session.begin(ctx, h.dial))
+				h.Deliver(ctx)
+				synctest.Wait()
+			}
+			if got := strings.Count(s.log.String(), "level=WARN msg=\"messages wait until"); got != n+1 {
+				t.Errorf("%d warnings say that messages wait, want %d", got, n+1)
+			}
+			s.servers[boxA].hook = nil
+			time.Sleep(time.Hour)
+			s.visit(ctx, h)
+		}
+		s.wantSent("one", "two")
 	})
 }
 
@@ -261,7 +285,7 @@ func TestStayNewsOfAFailure(t *testing.T) {
 		s.registered(boxA, "one")
 		h.Deliver(ctx)
 		synctest.Wait()
-		s.wantLog("delivering failed", errAway.Error())
+		s.wantLog("the deliverer stopped", errAway.Error())
 		s.wantSent("one")
 	})
 }
@@ -320,7 +344,7 @@ func TestAdoptedIsDialledAgain(t *testing.T) {
 			dials++
 			return s.pass.Dial(ctx, in)
 		}
-		pr := next.Stay(ctx, Staying{Failed: func(inbox.Inbox, error) {}})
+		pr := next.Stay(ctx, Staying{})
 		h := pr.Hold(old.in)
 		h.Adopt(old)
 		old.Close()
@@ -347,7 +371,7 @@ func TestAdoptedIsDialledAgain(t *testing.T) {
 func TestStayStops(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		ctx, cancel := context.WithCancel(t.Context())
-		pr := s.pass.Stay(ctx, Staying{Failed: func(inbox.Inbox, error) {}})
+		pr := s.pass.Stay(ctx, Staying{})
 		h := pr.Hold(s.inboxes([]string{boxA})[0])
 		s.relay.onSend = func(string) error { cancel(); time.Sleep(time.Minute); return nil }
 		s.put("one", "two", "three", "four", "five")
