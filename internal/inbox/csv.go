@@ -208,11 +208,7 @@ func (s *Store) CSV(boxes []Inbox) (string, error) {
 		if err != nil || !secret.IsRef(password) {
 			password = ""
 		}
-		out.WriteString(csvfile.Format(
-			in.Address, in.Host, strconv.Itoa(in.Port), string(in.Security), in.Username, password,
-			joinFolders(in.Watched()), string(in.Start), in.Description, yesNo(in.Active), in.Auth,
-			yesNo(in.AllowPlaintext), joinFolders(in.Labels.Texts()), in.CAFile, in.TLSFingerprint, in.ClientCert,
-		))
+		out.WriteString(csvfile.Format(in.fields(password)...))
 	}
 	if len(causes) == 0 {
 		return out.String(), nil
@@ -220,6 +216,15 @@ func (s *Store) CSV(boxes []Inbox) (string, error) {
 	return out.String(), fmt.Errorf(
 		"the field password is empty where the stored one cannot be read (in %d of %d inboxes):\n%s",
 		len(causes), len(boxes), strings.Join(slices.Compact(causes), "\n"))
+}
+
+// fields are the values of the columns.
+func (in *Inbox) fields(password string) []string {
+	return []string{
+		in.Address, in.Host, strconv.Itoa(in.Port), string(in.Security), in.Username, password,
+		sorted(in.Watched()), string(in.Start), in.Description, yesNo(in.Active), in.Auth,
+		yesNo(in.AllowPlaintext), joinFolders(in.Labels.Texts()), in.CAFile, in.TLSFingerprint, in.ClientCert,
+	}
 }
 
 func yesNo(b bool) string {

@@ -59,11 +59,8 @@ func importFailed(err error) error {
 }
 
 func (s *Store) planned(tx *gorm.DB, entries []Entry, o ImportOptions) ([]Planned, error) {
-	var all []Inbox
-	if err := tx.Raw(sqlListInboxes).Scan(&all).Error; err != nil {
-		return nil, err
-	}
-	if err := errors.Join(attachFolders(tx, all), attachLabels(tx, all)); err != nil {
+	all, err := list(tx)
+	if err != nil {
 		return nil, err
 	}
 	return s.plan(all, entries, o)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"postrider/internal/secret"
@@ -161,29 +160,15 @@ func (in *Inbox) watch(names []string) error {
 }
 
 func (s *Store) differences(p *Planned) (found []string) {
-	before, after := p.Old, &p.New
-	add := func(what, before, after string) {
-		if before != after {
-			found = append(found, fmt.Sprintf("%s %q becomes %q", what, before, after))
+	before, after := p.Old.fields(""), p.New.fields("")
+	for i, column := range columns {
+		switch {
+		case column == "password" && s.newPassword(p):
+			found = append(found, "the password changes")
+		case before[i] != after[i]:
+			found = append(found, fmt.Sprintf("%s %q becomes %q", column, before[i], after[i]))
 		}
 	}
-	add("host", before.Host, after.Host)
-	add("port", strconv.Itoa(before.Port), strconv.Itoa(after.Port))
-	add("security", string(before.Security), string(after.Security))
-	add("username", before.Username, after.Username)
-	if s.newPassword(p) {
-		found = append(found, "the password changes")
-	}
-	add("folders", sorted(before.Watched()), sorted(after.Watched()))
-	add("start", string(before.Start), string(after.Start))
-	add("description", before.Description, after.Description)
-	add("active", yesNo(before.Active), yesNo(after.Active))
-	add("auth", before.Auth, after.Auth)
-	add("allow_plaintext", yesNo(before.AllowPlaintext), yesNo(after.AllowPlaintext))
-	add("labels", joinFolders(before.Labels.Texts()), joinFolders(after.Labels.Texts()))
-	add("ca_file", before.CAFile, after.CAFile)
-	add("tls_fingerprint", before.TLSFingerprint, after.TLSFingerprint)
-	add("client_cert", before.ClientCert, after.ClientCert)
 	return found
 }
 

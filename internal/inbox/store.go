@@ -221,20 +221,24 @@ func (s *Store) Active(ctx context.Context) ([]Inbox, error) {
 // List returns the inboxes sorted by address.
 func (s *Store) List(ctx context.Context) ([]Inbox, error) {
 	var inboxes []Inbox
-	err := s.db.View(ctx, func(tx *gorm.DB) error {
-		inboxes = nil
-		if err := tx.Raw(sqlListInboxes).Scan(&inboxes).Error; err != nil {
-			return err
-		}
-		if err := attachLabels(tx, inboxes); err != nil {
-			return err
-		}
-		return attachFolders(tx, inboxes)
+	err := s.db.View(ctx, func(tx *gorm.DB) (err error) {
+		inboxes, err = list(tx)
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list inboxes: %w", err)
 	}
 	return inboxes, nil
+}
+
+func list(tx *gorm.DB) (inboxes []Inbox, _ error) {
+	if err := tx.Raw(sqlListInboxes).Scan(&inboxes).Error; err != nil {
+		return nil, err
+	}
+	if err := attachLabels(tx, inboxes); err != nil {
+		return nil, err
+	}
+	return inboxes, attachFolders(tx, inboxes)
 }
 
 // ByID returns those of the inboxes that are there, disabled ones too, with their labels and
