@@ -73,8 +73,8 @@ func (d *deliverer) takeOwned(ctx context.Context, j *job) error {
 // fetch fetches the messages of tasks of one folder. An error (of the connection or the database)
 // ends the deliverer.
 func (d *deliverer) fetch(ctx context.Context, jobs []*job) ([]*job, error) {
-	name, epoch := jobs[0].claim.Task.Folder, jobs[0].claim.Task.Epoch
-	if i := slices.IndexFunc(jobs, func(j *job) bool { return j.claim.Task.Epoch != epoch }); i > 0 {
+	first := jobs[0].claim.Task
+	if i := slices.IndexFunc(jobs, func(j *job) bool { return j.claim.Task.Epoch != first.Epoch }); i > 0 {
 		found, err := d.fetch(ctx, jobs[:i])
 		more, errMore := d.fetch(ctx, jobs[i:])
 		return append(found, more...), errors.Join(err, errMore)
@@ -89,15 +89,15 @@ func (d *deliverer) fetch(ctx context.Context, jobs []*job) ([]*job, error) {
 			batch[i].refused(&imapsrc.TooLargeError{Size: size, Max: limit})
 		}
 	}
-	err := d.session.fetchBatch(ctx, name, epoch, batch)
-	if deleted(err) && d.unwatched(ctx, jobs[0].claim.Task.FolderID) {
+	err := d.session.fetchBatch(ctx, &folder{row: inbox.Folder{Name: first.Folder, UIDValidity: first.Epoch}}, batch)
+	if deleted(err) && d.unwatched(ctx, first.FolderID) {
 		err = errDeleted
 	}
 	connection := err != nil && (lost(err) || ctx.Err() != nil)
 	switch {
 	case err == nil, connection, errors.Is(err, errDeleted):
 	case errors.Is(err, errEpoch):
-		d.log.Warn("the folder cannot be read; its tasks wait", "folder", name, "error", err)
+		d.log.Warn("the folder cannot be read; its tasks wait", "folder", first.Folder, "error", err)
 	default:
 		d.trouble(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"postrider/internal/imapsrc"
-	"postrider/internal/inbox"
 	"postrider/internal/message"
 )
 
@@ -49,14 +48,6 @@ func disposed(batch []fetched) int {
 	return len(batch)
 }
 
-// notGone notes that nothing is known of messages that did not come, because of err.
-func notGone(batch []fetched, err error) error {
-	for i := range batch {
-		batch[i].gone = false
-	}
-	return err
-}
-
 // discard closes what was fetched, and forgets what was not.
 func discard(batch []fetched) {
 	for i := range batch {
@@ -69,11 +60,11 @@ func discard(batch []fetched) {
 }
 
 // fetch reads the messages of a batch into it, whole or the header alone.
-func (s *session) fetch(ctx context.Context, folder string, epoch int64, batch []fetched) error {
-	if err := s.fetchAs(ctx, folder, epoch, batch, false, Source.Bodies); err != nil {
+func (s *session) fetch(ctx context.Context, f *folder, batch []fetched) error {
+	if err := s.fetchAs(ctx, f, batch, false, Source.Bodies); err != nil {
 		return err
 	}
-	return s.fetchAs(ctx, folder, epoch, batch, true, Source.Headers)
+	return s.fetchAs(ctx, f, batch, true, Source.Headers)
 }
 
 // fetcher is Source.Bodies or Source.Headers.
@@ -81,9 +72,7 @@ type fetcher func(
 	src Source, ctx context.Context, uids []uint32, each func(uint32, *message.Message) error,
 ) (imapsrc.Result, error)
 
-func (s *session) fetchAs(
-	ctx context.Context, folder string, epoch int64, batch []fetched, head bool, fetch fetcher,
-) error {
+func (s *session) fetchAs(ctx context.Context, f *folder, batch []fetched, head bool, fetch fetcher) error {
 	at := make(map[uint32]*fetched, len(batch))
 	var uids []uint32
 	for i := range batch {
@@ -95,7 +84,7 @@ func (s *session) fetchAs(
 	if len(uids) == 0 {
 		return nil
 	}
-	return s.within(ctx, folder, epoch, func(src Source) error {
+	return s.within(ctx, f.row.Name, f.row.UIDValidity, func(src Source) error {
 		res, err := fetch(src, ctx, uids, func(uid uint32, m *message.Message) error {
 			if it := at[uid]; it != nil && it.msg == nil {
 				it.msg = m
@@ -116,23 +105,23 @@ func (s *session) fetchAs(
 // fetchListed is fetch, and asks once more for what did not come and is still listed: the folder
 // may have been opened before a message arrived, and a server may show a folder as it was then.
 // When anything fails before that is known, no message counts as gone.
-func (s *session) fetchListed(
-	ctx context.Context, name string, epoch int64, batch []fetched,
-	fetch func(ctx context.Context, name string, epoch int64, batch []fetched) error,
-) error {
-	err := fetch(ctx, name, epoch, batch)
+func (s *session) fetchListed(ctx context.Context, f *folder, batch []fetched) error {
+	err := s.fetch(ctx, f, batch)
 	if err == nil {
-		err = s.keepListed(ctx, name, epoch, batch)
+		err = s.keepListed(ctx, f, batch)
 	}
-	if err != nil {
-		return notGone(batch, err)
+	if err == nil {
+		return s.fetch(ctx, f, batch)
 	}
-	return fetch(ctx, name, epoch, batch)
+	for i := range batch { // perhaps they are not
+		batch[i].gone = false
+	}
+	return err
 }
 
 // keepListed finds out which of the messages that did not come are gone: those that are not listed
 // either, after the folder was opened again.
-func (s *session) keepListed(ctx context.Context, name string, epoch int64, batch []fetched) error {
+func (s *session) keepListed(ctx context.Context, f *folder, batch []fetched) error {
 	var gone []uint32
 	for _, it := range batch {
 		if it.gone {
@@ -142,7 +131,6 @@ func (s *session) keepListed(ctx context.Context, name string, epoch int64, batc
 	if len(gone) == 0 {
 		return nil
 	}
-	f := &folder{row: inbox.Folder{Name: name, UIDValidity: epoch}}
 	listed, err := s.listAgain(ctx, f, slices.Min(gone), slices.Max(gone))
 	if err != nil {
 		return err
@@ -156,41 +144,40 @@ func (s *session) keepListed(ctx context.Context, name string, epoch int64, batc
 	return nil
 }
 
-// fetchBatch is fetchListed for a whole batch, also when connections break.
-func (s *session) fetchBatch(ctx context.Context, name string, epoch int64, batch []fetched) error {
-	return s.fetchListed(ctx, name, epoch, batch, s.fetchOneByOne)
-}
-
-// fetchOneByOne fetches all at once, and after a broken connection what is left one by one, so that
-// a message that breaks it is found, and is the only one to be blamed.
-func (s *session) fetchOneByOne(ctx context.Context, folder string, epoch int64, batch []fetched) error {
-	err := s.fetch(ctx, folder, epoch, batch)
-	if err == nil || !s.again(ctx, err) {
-		return err
-	}
-	for i := range batch {
-		if err := s.fetchAlone(ctx, folder, epoch, batch[i:i+1]); err != nil {
+// fetchBatch reads all messages of a batch: at once, and one by one after a connection broke.
+func (s *session) fetchBatch(ctx context.Context, f *folder, batch []fetched) error {
+	for alone := false; len(batch) > 0; {
+		n, broke, err := s.fetchSome(ctx, f, batch, alone)
+		if err != nil {
 			return err
 		}
+		batch, alone = batch[n:], alone || broke
 	}
 	return nil
 }
 
-// fetchAlone fetches one message. If that breaks the connection, it is the message's fault.
-func (s *session) fetchAlone(ctx context.Context, folder string, epoch int64, one []fetched) error {
-	for !one[0].disposed() {
-		head := one[0].head
-		err := s.fetch(ctx, folder, epoch, one)
-		switch {
-		case err == nil:
-			return nil
-		case !s.again(ctx, err):
-			return err
-		case !one[0].disposed() && one[0].head == head:
-			one[0].err = err
-		}
+// fetchSome reads the messages of a batch, or only the first one, and returns how many at the front
+// have a disposition now. If the connection broke, the first of the others has to be read alone: if
+// that breaks it, too, it is the message's fault. An error is one that a new connection does not
+// mend.
+func (s *session) fetchSome(
+	ctx context.Context, f *folder, batch []fetched, alone bool,
+) (n int, broke bool, _ error) {
+	if alone {
+		batch = batch[:1]
 	}
-	return nil
+	head := batch[0].head
+	err := s.fetchListed(ctx, f, batch)
+	switch n = disposed(batch); {
+	case err == nil:
+		return n, false, nil
+	case !s.again(ctx, err):
+		return n, false, err
+	case alone && n == 0 && batch[0].head == head:
+		batch[0].err = err
+		return 1, false, nil
+	}
+	return n, true, nil
 }
 
 // list lists the UIDs of a range that have a message.

@@ -39,27 +39,14 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 	default: // what came is registered
 		last = rest[len(rest)-1].meta.UID
 	}
-	for broke := 0; len(rest) > 0; {
+	for broke := false; len(rest) > 0; {
 		if err := s.cache.wait(ctx); err != nil {
 			return err
 		}
-		batch := rest[:1]
-		if broke == 0 {
-			batch = rest[:fits(rest)]
-		}
-		head := batch[0].head
-		err := s.session.fetchListed(ctx, f.row.Name, f.row.UIDValidity, batch, s.session.fetch)
-		n := disposed(batch)
-		switch {
-		case err != nil && !s.session.again(ctx, err):
+		batch, n := rest[:fits(rest)], 0
+		if n, broke, err = s.session.fetchSome(ctx, f, batch, broke); err != nil {
 			discard(batch)
 			return err
-		case err == nil, n > 0, batch[0].head != head:
-			broke = 0
-		default:
-			if broke++; broke == 2 {
-				batch[0].err, n, broke = err, 1, 0
-			}
 		}
 		discard(batch[n:])
 		if rest = rest[n:]; n == 0 {

@@ -54,7 +54,7 @@ func (r *reused) settle(ctx context.Context, s *session, f *folder) (map[uint32]
 		batch[i].meta = d.now
 	}
 	defer discard(batch)
-	if err := s.fetchBatch(ctx, f.row.Name, f.row.UIDValidity, batch); err != nil {
+	if err := s.fetchBatch(ctx, f, batch); err != nil {
 		if ctx.Err() != nil || !lost(err) {
 			return nil, err
 		}

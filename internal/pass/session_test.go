@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"postrider/internal/imapsrc"
+	"postrider/internal/inbox"
 )
 
 // onSession runs a test on a session with a fake server that has three messages.
@@ -168,6 +169,8 @@ func TestSessionStoppedWhileConnecting(t *testing.T) {
 	})
 }
 
+var inboxAt7 = &folder{row: inbox.Folder{Name: "INBOX", UIDValidity: 7}}
+
 // TestSessionFindsTheMessageThatBreaksIt, and fetches those beside it.
 func TestSessionFindsTheMessageThatBreaksIt(t *testing.T) {
 	onSession(t, func(t *testing.T, ses *session, srv *fakeServer) {
@@ -176,7 +179,7 @@ func TestSessionFindsTheMessageThatBreaksIt(t *testing.T) {
 		for i := range batch {
 			batch[i].meta.UID = uint32(i + 1)
 		}
-		check(t, ses.fetchBatch(t.Context(), "INBOX", 7, batch))
+		check(t, ses.fetchBatch(t.Context(), inboxAt7, batch))
 		defer discard(batch)
 		for i, want := range []string{"one", "", "three"} {
 			if m := batch[i].msg; m == nil && want != "" || m != nil && m.Subject() != want {
@@ -200,7 +203,7 @@ func TestSessionClosesWhatWasFetchedTwice(t *testing.T) {
 		batch[0].meta.UID = 1
 		check(t, ses.within(t.Context(), "INBOX", 7, nothing))
 		ses.src = doubling{ses.src}
-		check(t, ses.fetch(t.Context(), "INBOX", 7, batch))
+		check(t, ses.fetch(t.Context(), inboxAt7, batch))
 		discard(batch)
 	})
 }

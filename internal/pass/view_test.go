@@ -76,7 +76,7 @@ func TestNotGoneWithoutAListing(t *testing.T) {
 		for i := range batch {
 			batch[i].meta.UID = uint32(i + 1)
 		}
-		if err := ses.fetchBatch(t.Context(), "INBOX", 7, batch); !errors.Is(err, errNetwork) {
+		if err := ses.fetchBatch(t.Context(), inboxAt7, batch); !errors.Is(err, errNetwork) {
 			t.Errorf("the error is %v, want %v", err, errNetwork)
 		}
 		if batch[0].disposed() || batch[1].disposed() {
