@@ -218,7 +218,7 @@ func (d *dialer) login(ctx context.Context, in inbox.Inbox, password string, tok
 	}
 	cfg, known := d.services.cfg, account.Of(in.Host)
 	conn, err := imapsrc.Dial(ctx, imapsrc.Config{
-		Host: in.Host, Port: in.Port, Security: imapsrc.Security(in.Security), AllowPlaintext: in.AllowPlaintext,
+		Host: in.Host, Port: in.Port, Security: string(in.Security), AllowPlaintext: in.AllowPlaintext,
 		Account: in.Address, Username: in.Username, Password: password, Token: token, Auth: in.Auth,
 		Hint: known.Hint, NeedsID: known.NeedsID, NoIDLE: known.NoIDLE, Unstored: in.ID == 0,
 		PasswordFrom: d.services.inboxes.Reference(in),

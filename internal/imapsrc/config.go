@@ -13,21 +13,19 @@ import (
 	"postrider/internal/message"
 )
 
-// Security says how the connection is encrypted.
-type Security string
-
-// TLS from the first octet (RFC 8314), after STARTTLS (RFC 3501 6.2.1), or not at all.
+// How the connection is encrypted: from the first octet (RFC 8314), after STARTTLS (RFC 3501
+// 6.2.1), or not at all.
 const (
-	SecurityTLS      Security = "tls"
-	SecurityStartTLS Security = "starttls"
-	SecurityNone     Security = "none"
+	SecurityTLS      = "tls"
+	SecurityStartTLS = "starttls"
+	SecurityNone     = "none"
 )
 
 // Config says which account to connect to, and how.
 type Config struct {
 	Host     string
 	Port     int
-	Security Security
+	Security string // SecurityTLS, SecurityStartTLS or SecurityNone
 	// AllowPlaintext lets SecurityNone send the password to a host other than loopback.
 	AllowPlaintext bool
 

@@ -67,7 +67,7 @@ func collect(t *testing.T, c *imapsrc.Conn, uids []uint32) (map[uint32]string, i
 func TestDovecotSecurity(t *testing.T) {
 	s, cfg := dovecotConfig(t)
 	for _, tc := range []struct {
-		security imapsrc.Security
+		security string
 		host     string
 		port     int
 		auth     string
@@ -216,7 +216,7 @@ func TestDovecotWrongPassword(t *testing.T) {
 
 func TestDovecotCertificate(t *testing.T) {
 	s, cfg := dovecotConfig(t)
-	for _, security := range []imapsrc.Security{imapsrc.SecurityTLS, imapsrc.SecurityStartTLS} {
+	for _, security := range []string{imapsrc.SecurityTLS, imapsrc.SecurityStartTLS} {
 		cfg.Security, cfg.Port = security, s.TLSPort
 		if security == imapsrc.SecurityStartTLS {
 			cfg.Port = s.Port

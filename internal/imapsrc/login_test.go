@@ -317,7 +317,7 @@ func TestGreeting(t *testing.T) {
 		},
 		"SMTP": {fakeimap.Step{Reply: "220 mail ESMTP\r\n", Close: true}, imapsrc.KindNetwork, "closed"},
 	} {
-		for _, security := range []imapsrc.Security{imapsrc.SecurityNone, imapsrc.SecurityStartTLS} {
+		for _, security := range []string{imapsrc.SecurityNone, imapsrc.SecurityStartTLS} {
 			t.Run(name+"/"+string(security), func(t *testing.T) {
 				cfg := fake(t, tc.step)
 				cfg.Security = security
@@ -341,7 +341,7 @@ func TestGreeting(t *testing.T) {
 }
 
 func TestDialEndsWithTheContext(t *testing.T) {
-	for _, security := range []imapsrc.Security{imapsrc.SecurityNone, imapsrc.SecurityTLS, imapsrc.SecurityStartTLS} {
+	for _, security := range []string{imapsrc.SecurityNone, imapsrc.SecurityTLS, imapsrc.SecurityStartTLS} {
 		t.Run(string(security), func(t *testing.T) {
 			accepted := make(chan struct{})
 			cfg := fakeConfig(t, func(c *fakeimap.Conn) {

@@ -276,7 +276,7 @@ func TestDovecotIsCutInALiteral(t *testing.T) {
 	s, cfg := dovecotConfig(t)
 	s.Append(t, "ann", "INBOX", mail(1), append(mail(2), strings.Repeat("x\r\n", 1<<20)...), mail(3))
 	for name, end := range map[string]testserver.End{"FIN": testserver.FIN, "RST": testserver.RST} {
-		for _, security := range []imapsrc.Security{
+		for _, security := range []string{
 			imapsrc.SecurityNone, imapsrc.SecurityStartTLS,
 			imapsrc.SecurityTLS,
 		} {
