@@ -131,10 +131,10 @@ func (t *Table) Returns(inbox string, labels ...string) (forwards, nobody, other
 
 // mayMatch are the rules that may match a message of the inbox of m, which stands for any of them.
 func (t *Table) mayMatch(m Mail) (rules []compiled) {
-	for i, s := range t.Explain(context.Background(), m) { // without a message there is nothing to wait for
-		fails := slices.ContainsFunc(s.Conditions, func(c Check) bool { return c.Is == NotHeld })
-		if s.Outcome != NotReached && !fails {
-			rules = append(rules, t.rules[i])
+	results, _ := t.evaluate(context.Background(), m, true) // without a message there is nothing to wait for
+	for _, r := range results {
+		if !slices.ContainsFunc(r.found, func(f finding) bool { return f.truth == NotHeld }) {
+			rules = append(rules, *r.compiled)
 		}
 	}
 	return rules
