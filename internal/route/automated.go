@@ -1,8 +1,6 @@
 package route
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Automated says what happens to a message that a program sent: a bounce, a report, a notice, an
 // absence note. The default is ForwardAutomated.
@@ -12,13 +10,6 @@ type Automated string
 const (
 	ForwardAutomated Automated = "forward"
 	SkipAutomated    Automated = "skip" // the rule adds no recipients
-)
-
-// What the Reason of a Decision with Skip begins with.
-const (
-	ByRoute      = "by_route:"
-	ByAutomated  = "automated:"
-	ByOwnAddress = "loop: the only recipient of"
 )
 
 // automated says why a message counts as sent by a program. It is empty for other messages, and if
@@ -34,9 +25,9 @@ func automated(m Mail) string {
 func (r Rule) skips(byProgram string) string {
 	switch {
 	case r.Skip:
-		return fmt.Sprintf("%s route %q skips it", ByRoute, r.Name)
+		return fmt.Sprintf("by_route: route %q skips it", r.Name)
 	case byProgram != "" && r.Automated == SkipAutomated:
-		return fmt.Sprintf("%s %s, and route %q skips such mail", ByAutomated, byProgram, r.Name)
+		return fmt.Sprintf("automated: %s, and route %q skips such mail", byProgram, r.Name)
 	}
 	return ""
 }

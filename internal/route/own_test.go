@@ -80,7 +80,7 @@ func TestOwnAddress(t *testing.T) {
 			if !slices.Equal(d.To, tt.to) || d.Reason != tt.reason || d.Skip != (tt.to == nil) {
 				t.Errorf("decided %+v\nwant recipients %q, reason %q, Skip %v", d, tt.to, tt.reason, tt.to == nil)
 			}
-			if d.Loop != strings.HasPrefix(tt.reason, ByOwnAddress) {
+			if d.Loop != strings.HasPrefix(tt.reason, "loop:") {
 				t.Errorf("loops: %t with the reason %q, want what the reason says", d.Loop, tt.reason)
 			}
 			leaves := d.Loop || strings.Contains(tt.reason, "left out")

@@ -108,7 +108,7 @@ type Decision struct {
 	Priority Priority // high when any rule that matched is
 	Skip     bool
 	Loop     bool     // with Skip: its only recipient is the inbox that it came to
-	Reason   string   // one line for a person; with Skip it begins with ByRoute, ByAutomated or ByOwnAddress
+	Reason   string   // one line for a person; with Skip it begins with by_route:, automated: or loop:
 	LeftOut  string   // the inbox's own address, if it was left out of the recipients; Note says why
 	Unsure   bool     // more of the message may lead to another decision
 	Doubts   []string // with Unsure: rules that are undecided, and why; those with a problem are in Problems
@@ -194,9 +194,8 @@ func (d *Decision) take(r result, byProgram string, seen map[string]bool) (why s
 	}
 	if len(r.to) == 0 {
 		d.Loop = true
-		return fmt.Sprintf("%s route %q is the inbox's own address, %s; "+
-			"if that is another mailbox at the relay, set own_address: forward",
-			ByOwnAddress, r.Name, r.leftOut)
+		return fmt.Sprintf("loop: the only recipient of route %q is the inbox's own address, %s; "+
+			"if that is another mailbox at the relay, set own_address: forward", r.Name, r.leftOut)
 	}
 	return ""
 }
