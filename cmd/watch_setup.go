@@ -130,14 +130,15 @@ func (l *watchLoader) begin(ctx context.Context, w *watching) *watch.Setup {
 	}
 	stop := context.AfterFunc(ctx, s.db.StopWaiting) // else a database that is gone outlasts a signal
 	l.dials.Limit(s.cfg.Concurrency.Inboxes, s.cfg.Concurrency.PerHost)
-	staying, before := pass.Staying{RelayAgain: watch.RelayAgain}, make(chan struct{})
+	var last *pass.Process
+	before := make(chan struct{})
 	if l.last == nil {
 		close(before)
 	} else {
 		l.last.stop()
-		staying.Before, before = l.last.process, l.last.stopped
+		last, before = l.last.process, l.last.stopped
 	}
-	w.process = w.pass.Stay(ctx, staying)
+	w.process = w.pass.Stay(ctx, watch.RelayAgain, last)
 	w.follow(ctx, before)
 	l.last = w
 	return &watch.Setup{

@@ -44,20 +44,13 @@ func (p *Pass) process() *Process {
 	}
 }
 
-// Staying configures a process that stays up.
-type Staying struct {
-	// RelayAgain is how long nothing is handed to the relay after its nth fault in a row.
-	RelayAgain func(n int) time.Duration
-	// Before is the Process that this one replaces in the same operating system process; nil if
-	// there is none. Tasks that it is still sending are not claimed.
-	Before *Process
-}
-
-// Stay begins a process that stays up. End it.
-func (p *Pass) Stay(ctx context.Context, s Staying) *Process {
+// Stay begins a process that stays up. End it. After the nth fault of the relay in a row, nothing
+// is handed to the relay for relayAgain(n). before is the Process that this one replaces in the
+// same operating system process, or nil: tasks that it is still sending are not claimed.
+func (p *Pass) Stay(ctx context.Context, relayAgain func(n int) time.Duration, before *Process) *Process {
 	pr := p.begin(ctx)
-	pr.gate.again = s.RelayAgain
-	pr.before.Store(s.Before)
+	pr.gate.again = relayAgain
+	pr.before.Store(before)
 	return pr
 }
 

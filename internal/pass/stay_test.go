@@ -16,9 +16,7 @@ import (
 func (s *site) stay() (*Process, *Held, context.Context) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
-	pr := s.pass.Stay(ctx, Staying{
-		RelayAgain: func(n int) time.Duration { return time.Duration(n) * time.Minute },
-	})
+	pr := s.pass.Stay(ctx, func(n int) time.Duration { return time.Duration(n) * time.Minute }, nil)
 	h := pr.Hold(s.inboxes([]string{boxA})[0])
 	s.t.Cleanup(func() {
 		cancel()
@@ -100,7 +98,7 @@ func TestStayInThePlaceOfAnother(t *testing.T) {
 				s.put("one")
 				s.visit(ctx, h)
 				time.Sleep(2 * s.pass.Config.Lease)
-				pr := s.pass.Stay(ctx, Staying{Before: before})
+				pr := s.pass.Stay(ctx, nil, before)
 				next := pr.Hold(s.inboxes([]string{boxA})[0])
 				next.Deliver(ctx)
 				synctest.Wait()
@@ -316,7 +314,7 @@ func TestAdopt(t *testing.T) {
 		_, old, ctx := s.stay()
 		s.put("one")
 		s.visit(ctx, old)
-		pr := s.pass.Stay(ctx, Staying{})
+		pr := s.pass.Stay(ctx, nil, nil)
 		h := pr.Hold(old.in)
 		h.Adopt(old)
 		old.Close()
@@ -344,7 +342,7 @@ func TestAdoptedIsDialledAgain(t *testing.T) {
 			dials++
 			return s.pass.Dial(ctx, in)
 		}
-		pr := next.Stay(ctx, Staying{})
+		pr := next.Stay(ctx, nil, nil)
 		h := pr.Hold(old.in)
 		h.Adopt(old)
 		old.Close()
@@ -371,7 +369,7 @@ func TestAdoptedIsDialledAgain(t *testing.T) {
 func TestStayStops(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		ctx, cancel := context.WithCancel(t.Context())
-		pr := s.pass.Stay(ctx, Staying{})
+		pr := s.pass.Stay(ctx, nil, nil)
 		h := pr.Hold(s.inboxes([]string{boxA})[0])
 		s.relay.onSend = func(string) error { cancel(); time.Sleep(time.Minute); return nil }
 		s.put("one", "two", "three", "four", "five")
