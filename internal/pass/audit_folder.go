@@ -109,18 +109,10 @@ func (a *auditor) plan(ctx context.Context, src Source, info imapsrc.Folder, f *
 func (f *auditedFolder) opened(info imapsrc.Folder) error {
 	f.found.UIDValidity = info.UIDValidity
 	row := &f.folder.row
-	f.found.NeverScanned = row.InitializedAt == nil
-	switch {
-	case f.found.NeverScanned:
+	if f.found.NeverScanned = row.InitializedAt == nil; f.found.NeverScanned {
 		row.UIDValidity = int64(info.UIDValidity)
-	case uint32(row.UIDValidity) != info.UIDValidity:
-		return fmt.Errorf("UIDVALIDITY has changed from %d to %d: %s",
-			uint32(row.UIDValidity), info.UIDValidity, unproved)
-	case info.UIDNext != 0 && info.UIDNext <= row.LastSeenUID:
-		return fmt.Errorf("UIDNEXT is %d and the cursor %d, so UIDNEXT went backwards: %s",
-			info.UIDNext, row.LastSeenUID, unproved)
-	case row.Distrusted():
-		return fmt.Errorf("%s: %s", row.Doubt(), unproved)
+	} else if why := startsOver(*row, info); why != "" {
+		return fmt.Errorf("%s: %s", why, unproved)
 	}
 	return nil
 }

@@ -95,24 +95,29 @@ func (s *scanner) openFolder(ctx context.Context, f *folder) error {
 		}
 		s.log.Info("folder opened", "folder", f.row.Name,
 			"messages", info.Messages, "uidnext", f.next, "cursor", f.row.LastSeenUID)
-		const compared = "; all messages are compared with what is registered"
-		switch {
-		case f.row.InitializedAt == nil:
+		if f.row.InitializedAt == nil {
 			return s.initialize(ctx, src, info, f)
-		case uint32(f.row.UIDValidity) != info.UIDValidity:
-			s.log.Warn("UIDVALIDITY has changed"+compared, "folder", f.row.Name,
-				"was", uint32(f.row.UIDValidity), "is", info.UIDValidity)
-			return s.newEpoch(ctx, info.UIDValidity, f)
-		case info.UIDNext != 0 && info.UIDNext <= f.row.LastSeenUID:
-			s.log.Warn("UIDNEXT went backwards"+compared, "folder", f.row.Name,
-				"cursor", f.row.LastSeenUID, "uidnext", info.UIDNext)
-			return s.newEpoch(ctx, info.UIDValidity, f)
-		case f.row.Distrusted():
-			s.log.Warn(f.row.Doubt()+compared, "folder", f.row.Name)
+		}
+		if why := startsOver(f.row, info); why != "" {
+			s.log.Warn(why+"; all messages are compared with what is registered", "folder", f.row.Name)
 			return s.newEpoch(ctx, info.UIDValidity, f)
 		}
 		return nil
 	})
+}
+
+// startsOver is why a folder that was scanned before begins a new epoch: its UIDs may stand for
+// other messages than the registered ones. It is empty if they do not.
+func startsOver(row inbox.Folder, info imapsrc.Folder) string {
+	switch {
+	case row.Epoch() != info.UIDValidity:
+		return fmt.Sprintf("UIDVALIDITY has changed from %d to %d", row.Epoch(), info.UIDValidity)
+	case info.UIDNext != 0 && info.UIDNext <= row.LastSeenUID:
+		return fmt.Sprintf("UIDNEXT is %d and the cursor %d, so UIDNEXT went backwards", info.UIDNext, row.LastSeenUID)
+	case row.Distrusted():
+		return row.Doubt()
+	}
+	return ""
 }
 
 // UIDNext is the server's UIDNEXT; for a server that does not say it, the UID behind the newest
