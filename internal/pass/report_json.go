@@ -13,7 +13,10 @@ type head struct {
 
 // MarshalJSON implements json.Marshaler.
 func (r InboxReport) MarshalJSON() ([]byte, error) {
-	return together(head{r.Email, r.Error, r.Busy, r.Labels}, r.Counters)
+	return json.Marshal(struct {
+		head
+		Counters
+	}{head{r.Email, r.Error, r.Busy, r.Labels}, r.Counters})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -28,18 +31,8 @@ func (r *InboxReport) UnmarshalJSON(data []byte) error {
 
 // MarshalJSON implements json.Marshaler.
 func (r InboxReplay) MarshalJSON() ([]byte, error) {
-	return together(head{Email: r.Email, Error: r.Error}, r.Counts)
-}
-
-// together is one JSON object with the keys of two.
-func together(a, b any) ([]byte, error) {
-	first, err := json.Marshal(a)
-	if err != nil {
-		return nil, err
-	}
-	second, err := json.Marshal(b)
-	if err != nil {
-		return nil, err
-	}
-	return append(append(first[:len(first)-1], ','), second[1:]...), nil
+	return json.Marshal(struct {
+		head
+		ReplayCounts
+	}{head{Email: r.Email, Error: r.Error}, r.Counts})
 }
