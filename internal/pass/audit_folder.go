@@ -165,16 +165,13 @@ func (a *auditor) step(ctx context.Context, f *auditedFolder, s *window, uids []
 	if err != nil {
 		return 0, err
 	}
-	expunged, err := a.expunged(ctx, f, s, missing, metas)
-	if err != nil {
-		return 0, err
-	}
 	rows := len(known)
 	for _, uid := range uids {
-		if expunged[uid] {
+		m, there := metas[uid]
+		if _, ok := slices.BinarySearch(missing, uid); ok && !there { // expunged
 			continue
 		}
-		if err := a.message(f, uid, known[uid], metas[uid]); err != nil {
+		if err := a.message(f, uid, known[uid], m); err != nil {
 			return 0, err
 		}
 		delete(known, uid)
@@ -239,9 +236,10 @@ func needsMessage(d *tasks.Disposition) bool {
 	return d.TaskID != 0 && !d.Purged && slices.Contains(unfinished, d.Status)
 }
 
-// describe asks the server when the missing messages arrived, and how large they are.
+// describe asks the server when the missing messages arrived, and how large they are. It leaves out
+// those that were expunged.
 func (a *auditor) describe(ctx context.Context, f *auditedFolder, missing []uint32) (map[uint32]imapsrc.Meta, error) {
-	metas, err := a.visit.session.metadata(ctx, f.folder, missing)
+	metas, err := a.visit.session.present(ctx, f.folder, missing)
 	out := make(map[uint32]imapsrc.Meta, len(metas))
 	for _, m := range metas {
 		out[m.UID] = m

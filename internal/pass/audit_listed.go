@@ -49,25 +49,3 @@ func (a *auditor) complete(ctx context.Context, f *auditedFolder, listed int) er
 	}
 	return nil
 }
-
-// expunged returns the missing messages that the server neither describes nor lists any more. A
-// message that it still lists is really missing: the server has a fault, and nobody has the
-// message.
-func (a *auditor) expunged(ctx context.Context, f *auditedFolder, s *window, missing []uint32,
-	metas map[uint32]imapsrc.Meta,
-) (map[uint32]bool, error) {
-	out := map[uint32]bool{}
-	for _, uid := range missing {
-		if !isDescribed(metas[uid]) {
-			out[uid] = true
-		}
-	}
-	if len(out) == 0 {
-		return nil, nil
-	}
-	listed, err := a.visit.session.listAgain(ctx, f.folder, s.from, s.to)
-	for _, uid := range listed {
-		delete(out, uid)
-	}
-	return out, err
-}

@@ -43,6 +43,44 @@ func (s *session) metadata(ctx context.Context, f *folder, uids []uint32) ([]ima
 	return all, nil
 }
 
+// present is metadata of the messages that are there. One that the server does not describe is gone
+// only if the server does not list it any more, either. If it does, the server has a fault, and
+// nothing is known of the message but its UID.
+func (s *session) present(ctx context.Context, f *folder, uids []uint32) (there []imapsrc.Meta, _ error) {
+	metas, err := s.metadata(ctx, f, uids)
+	if err != nil || len(metas) == len(uids) && !slices.ContainsFunc(metas, isUndescribed) {
+		return metas, err
+	}
+	listed, err := s.listAgain(ctx, f, uids[0], uids[len(uids)-1])
+	if err != nil {
+		return nil, err
+	}
+	said := map[uint32]imapsrc.Meta{}
+	for _, m := range metas {
+		said[m.UID] = m
+	}
+	faults := 0
+	for _, uid := range uids {
+		m := said[uid]
+		if isUndescribed(m) {
+			if _, ok := slices.BinarySearch(listed, uid); !ok {
+				continue
+			}
+			m = imapsrc.Meta{UID: uid}
+			faults++
+		}
+		there = append(there, m)
+	}
+	if faults > 0 {
+		s.log.Warn("the server lists messages, and does not describe them", "folder", f.row.Name, "messages", faults)
+	}
+	return there, nil
+}
+
+// isUndescribed reports whether the server said nothing of a message. Before it is expunged, a
+// server may send its flags alone.
+func isUndescribed(m imapsrc.Meta) bool { return m.Size <= 0 && m.Received.IsZero() }
+
 func (s *session) describe(ctx context.Context, f *folder, uids []uint32) (metas []imapsrc.Meta, err error) {
 	err = s.within(ctx, f.row.Name, f.row.UIDValidity, func(src Source) error {
 		metas, err = src.Metadata(ctx, uids)

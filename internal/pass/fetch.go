@@ -18,7 +18,7 @@ type fetched struct {
 	notice    bool
 	announced int64  // the size of such a body, octets; 0 for others
 	skip      string // why it is not fetched on purpose
-	listed    bool   // again, after the server did not describe it, or did not send it
+	listed    bool   // again, after the server did not send it
 	gone      bool   // expunged between the listing and the fetch
 	err       error  // why it could not be fetched
 }

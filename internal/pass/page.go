@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"postrider/internal/forward"
 	"postrider/internal/imapsrc"
@@ -26,14 +25,12 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 		return err
 	}
 	s.pass.Observer.Done(len(uids) - len(unseen))
-	metas, failed := s.session.metadata(ctx, f, unseen)
+	metas, failed := s.session.present(ctx, f, unseen)
 	rest := s.toFetch(metas)
 	last := uids[len(uids)-1]
 	switch {
 	case failed == nil:
-		if rest, err = s.withListed(ctx, f, unseen, rest); err != nil {
-			return err
-		}
+		s.pass.Observer.Done(len(unseen) - len(rest))
 	case len(rest) == 0:
 		return failed
 	default: // what came is registered
@@ -65,48 +62,6 @@ func (s *scanner) page(ctx context.Context, f *folder, uids []uint32) error {
 		return s.register(ctx, f, nil, last)
 	}
 	return failed
-}
-
-// isDescribed reports whether the server said anything of a message. Before it is expunged, a
-// server may send its flags alone.
-func isDescribed(m imapsrc.Meta) bool { return m.Size > 0 || !m.Received.IsZero() }
-
-// withListed leaves out the messages of a page that the server does not describe, unless it lists
-// them once more. Such a message was not expunged: the server has a fault, and the cursor must not
-// pass the message without a trace of it.
-func (s *scanner) withListed(ctx context.Context, f *folder, uids []uint32, page []fetched) ([]fetched, error) {
-	described := map[uint32]fetched{}
-	for _, it := range page {
-		if isDescribed(it.meta) {
-			described[it.meta.UID] = it
-		}
-	}
-	if len(described) == len(uids) {
-		return page, nil
-	}
-	again, err := s.session.listAgain(ctx, f, uids[0], uids[len(uids)-1])
-	if err != nil {
-		return nil, err
-	}
-	page = nil
-	listed := 0
-	for _, uid := range uids {
-		it, known := described[uid]
-		_, there := slices.BinarySearch(again, uid)
-		switch {
-		case known:
-			page = append(page, it)
-		case there:
-			listed++
-			page = append(page, fetched{meta: imapsrc.Meta{UID: uid}, notice: s.pass.Config.Notices, listed: true})
-		default: // expunged
-			s.pass.Observer.Done(1)
-		}
-	}
-	if listed > 0 {
-		s.log.Warn("the server lists messages, and does not describe them", "folder", f.row.Name, "messages", listed)
-	}
-	return page, nil
 }
 
 // toFetch are the messages of a page, and what is to be fetched of each.
