@@ -9,47 +9,47 @@ import (
 )
 
 // sync keeps the inboxes that are active now, each as it is now, and no others.
-func (w *Watch) sync(ctx context.Context) {
+func (w *Watch) sync(ctx context.Context) { w.keepActive(ctx, kept{sessions: true}, false) }
+
+// renew is sync by the setup that is in force now: every inbox gets a new keeper. Inboxes are those
+// of another database if their IDs and addresses say so.
+func (w *Watch) renew(ctx context.Context, keep kept) { w.keepActive(ctx, keep, true) }
+
+func (w *Watch) keepActive(ctx context.Context, keep kept, renew bool) {
 	boxes, err := w.current().Inboxes(ctx)
-	if err != nil {
+	keepers := w.all()
+	if err != nil { // they are as they were; the next sync sees what has changed
 		w.failed(ctx, err)
-		return
-	}
-	w.trouble.over(looking)
-	if len(boxes) == 0 {
+		boxes = nil
+		for _, k := range keepers {
+			boxes = append(boxes, k.in)
+		}
+	} else if w.trouble.over(looking); len(boxes) == 0 {
 		w.trouble.over(visiting)
 	}
 	active := map[int64]inbox.Inbox{}
 	for _, in := range boxes {
 		active[in.ID] = in
-		if w.keeper(in.ID) == nil {
-			w.set(in.ID, w.keep(ctx, in))
-		}
 	}
-	w.replace(ctx, active, kept{sessions: true}, func(k *keeper, in inbox.Inbox) bool {
-		return !same(k, in)
-	})
-}
-
-// same reports whether no operator has changed the inbox since the keeper began.
-func same(k *keeper, in inbox.Inbox) bool { return reflect.DeepEqual(settings(k.in), settings(in)) }
-
-// replace ends the keepers of inboxes that are not in now, and has new ones take over from those
-// that changed says. It does so at the same time: a silent server delays the end of its session.
-func (w *Watch) replace(
-	ctx context.Context, now map[int64]inbox.Inbox, keep kept, changed func(*keeper, inbox.Inbox) bool,
-) {
-	var stopping sync.WaitGroup
-	for _, k := range w.all() {
-		switch in, ok := now[k.in.ID]; {
+	var stopping sync.WaitGroup // at the same time: a silent server delays the end of its session
+	for _, k := range keepers {
+		switch in, ok := active[k.in.ID]; {
 		case !ok:
 			stopping.Go(func() { w.remove(k) })
-		case changed(k, in):
+		case renew || !same(k, in):
 			stopping.Go(func() { w.set(in.ID, w.takeOver(ctx, k, in, keep)) })
 		}
 	}
 	stopping.Wait()
+	for _, in := range boxes {
+		if w.keeper(in.ID) == nil {
+			w.set(in.ID, w.keep(ctx, in))
+		}
+	}
 }
+
+// same reports whether no operator has changed the inbox since the keeper began.
+func same(k *keeper, in inbox.Inbox) bool { return reflect.DeepEqual(settings(k.in), settings(in)) }
 
 // failed notes an error of the database, unless the process is about to end.
 func (w *Watch) failed(ctx context.Context, err error) {
@@ -63,24 +63,6 @@ func (w *Watch) remove(k *keeper) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.keepers, k.in.ID)
-}
-
-// renew keeps all inboxes by the setup that is in force now. Inboxes are those of another database
-// if their IDs and addresses say so.
-func (w *Watch) renew(ctx context.Context, keep kept) {
-	boxes, err := w.current().Inboxes(ctx)
-	now := map[int64]inbox.Inbox{}
-	if err != nil { // as they were; sync sees later what has changed
-		w.failed(ctx, err)
-		for _, k := range w.all() {
-			now[k.in.ID] = k.in
-		}
-	}
-	for _, in := range boxes {
-		now[in.ID] = in
-	}
-	w.replace(ctx, now, keep, func(*keeper, inbox.Inbox) bool { return true })
-	w.sync(ctx)
 }
 
 // stopAll ends all keepers, and returns what they held.
