@@ -2,6 +2,8 @@ package db
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"math/bits"
 	"reflect"
@@ -38,7 +40,7 @@ func Run(tx *gorm.DB, query string, args ...any) error {
 }
 
 // Query returns the rows of a query. into, which is called once, returns pointers to the fields
-// for the columns.
+// for the columns, or OrZero or Micros of a pointer.
 func Query[R any](tx *gorm.DB, into func(*R) []any, query string, args ...any) (out []R, err error) {
 	query, args = expand(query, args)
 	rows, err := tx.Statement.ConnPool.QueryContext(tx.Statement.Context, query, args...)
@@ -83,6 +85,51 @@ func (t *Time) Scan(v any) (err error) {
 		err = fmt.Errorf("%T is not a time", v)
 	}
 	return err
+}
+
+// OrZero is the column of a value that is NULL when it is zero, for Query and for arguments.
+func OrZero[V comparable](of *V) any { return orZero[V]{of} }
+
+type orZero[V comparable] struct{ of *V }
+
+// Scan implements sql.Scanner.
+func (c orZero[V]) Scan(v any) error {
+	var n sql.Null[V]
+	err := n.Scan(v)
+	*c.of = n.V
+	return err
+}
+
+// Value implements driver.Valuer.
+func (c orZero[V]) Value() (driver.Value, error) {
+	if *c.of == *new(V) {
+		return nil, nil
+	}
+	return *c.of, nil
+}
+
+// Micros is the column of a time in microseconds since 1970, or NULL, for Query and for arguments.
+func Micros(of **time.Time) any { return micros{of} }
+
+type micros struct{ of **time.Time }
+
+// Scan implements sql.Scanner.
+func (c micros) Scan(v any) error {
+	var n sql.Null[int64]
+	err := n.Scan(v)
+	if *c.of = nil; n.Valid {
+		at := time.UnixMicro(n.V).UTC()
+		*c.of = &at
+	}
+	return err
+}
+
+// Value implements driver.Valuer.
+func (c micros) Value() (driver.Value, error) {
+	if *c.of == nil {
+		return nil, nil
+	}
+	return (*c.of).UnixMicro(), nil
 }
 
 // Value is for Query of a single column.

@@ -2,6 +2,7 @@ package message
 
 import (
 	"crypto/sha256"
+	"database/sql/driver"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -16,6 +17,19 @@ type Fingerprint [sha256.Size]byte
 
 // String returns the fingerprint in hexadecimal.
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
+
+// Scan implements sql.Scanner: databases have the octets.
+func (f *Fingerprint) Scan(v any) error {
+	octets, _ := v.([]byte)
+	if len(octets) != len(f) {
+		return fmt.Errorf("%d octets are not a fingerprint", len(octets))
+	}
+	copy(f[:], octets)
+	return nil
+}
+
+// Value implements driver.Valuer.
+func (f Fingerprint) Value() (driver.Value, error) { return f[:], nil }
 
 // storeFields are fields that mail stores (mbox drivers, IMAP servers, mail clients) add or change.
 var storeFields = map[string]bool{

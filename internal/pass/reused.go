@@ -129,7 +129,7 @@ func (s *scanner) compare(
 		switch {
 		case m.UID > f.row.LastSeenUID:
 			f.next = max(f.next, m.UID+1)
-		case !f.row.Active, ok && !n.Gone:
+		case !f.row.Active, ok && !n.Gone():
 		case ok, m.UID <= f.row.BaselineUID, m.UID > f.row.StartUID:
 			late = append(late, m.UID)
 		}

@@ -35,8 +35,11 @@ type Noted struct {
 	UID         uint32
 	Fingerprint message.Fingerprint // of the content, or the outline while that is not known
 	Stated      Stated
-	Gone        bool // its task ended because the message was gone
+	Skip        SkipReason // of its task
 }
+
+// Gone reports whether the task ended because the message was gone.
+func (n Noted) Gone() bool { return n.Skip == SkipVanished }
 
 // Read reports whether the content is known, and not only the outline.
 func (n Noted) Read() bool { return n.Fingerprint != n.Stated.Outline() }

@@ -97,5 +97,5 @@ func (q *Queue) seen(r *row) tasks.Seen {
 
 // noted is a row as Noted returns it.
 func (q *Queue) noted(r *row) tasks.Noted {
-	return tasks.Noted{UID: r.place.uid, Fingerprint: r.key, Stated: r.stated, Gone: q.seen(r).Gone()}
+	return tasks.Noted{UID: r.place.uid, Fingerprint: r.key, Stated: r.stated, Skip: q.seen(r).Skip}
 }

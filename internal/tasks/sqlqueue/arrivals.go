@@ -31,11 +31,8 @@ type arrivalRow struct {
 }
 
 func (r *arrivalRow) into() []any {
-	a := &r.Arrival
-	return []any{
-		&r.TaskID, &r.Recipient, &r.InboxID,
-		&a.Status, &a.Code, &a.Enhanced, &a.Reply, &a.Remote, &a.Target, &a.At, &r.ReportedAt,
-	}
+	return slices.Concat([]any{&r.TaskID, &r.Recipient, &r.InboxID}, arrivalInto(&r.Arrival),
+		[]any{&r.Arrival.At, &r.ReportedAt})
 }
 
 // errNoChange ends a transaction that would change nothing.

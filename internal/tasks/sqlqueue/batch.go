@@ -141,12 +141,12 @@ func (b *batch) move(tx *gorm.DB, p tasks.Planned) error {
 // insertTasks inserts the tasks and what belongs to them. The ids are looked up: no dialect
 // promises that those of one INSERT follow one another.
 func (b *batch) insertTasks(tx *gorm.DB) error {
-	var rows []taskRow
+	var rows [][]any
 	var uids []uint32
 	for _, t := range b.tasks {
-		rows, uids = append(rows, newRow(t.Task)), append(uids, t.UID)
+		rows, uids = append(rows, newRow(t.Task).columns()), append(uids, t.UID)
 	}
-	if err := db.Insert(tx, tableTasks, taskColumns, values(rows, (*taskRow).columns)); err != nil {
+	if err := db.Insert(tx, tableTasks, taskColumns, rows); err != nil {
 		return err
 	}
 	ids, err := byUID(tx, sqlTaskIDs, b.page.FolderID, b.page.Epoch, uids)
@@ -189,7 +189,7 @@ func (b *batch) rename(ids map[uint32]tasks.Seen) {
 		}
 	}
 	for i := range b.owners.taken {
-		b.owners.taken[i].TaskID = id(b.owners.taken[i].TaskID)
+		b.owners.taken[i].taskID = id(b.owners.taken[i].taskID)
 	}
 	for i := range b.tasks {
 		b.tasks[i].ID = id(b.tasks[i].ID)
@@ -198,13 +198,13 @@ func (b *batch) rename(ids map[uint32]tasks.Seen) {
 
 // enter enters the page into the ledger.
 func (b *batch) enter(tx *gorm.DB, regs []tasks.Registration) error {
-	var rows []seenRow
+	var rows [][]any
 	for i, p := range b.plan {
 		if p.Note {
 			rows = append(rows, newSeen(b.page, p.Entry, regs[i].TaskID, p.PurgedAs))
 		}
 	}
-	if err := db.Insert(tx, tableSeen, seenColumns, values(rows, (*seenRow).columns)); err != nil {
+	if err := db.Insert(tx, tableSeen, seenColumns, rows); err != nil {
 		return err
 	}
 	for i, p := range b.plan {
@@ -212,7 +212,7 @@ func (b *batch) enter(tx *gorm.DB, regs []tasks.Registration) error {
 			continue
 		}
 		content, outline := p.Entry.Identity.Fingerprint, p.Entry.Outline
-		if err := db.Run(tx, sqlReadSeen, content[:], outline[:], regs[i].TaskID); err != nil {
+		if err := db.Run(tx, sqlReadSeen, content, outline, regs[i].TaskID); err != nil {
 			return err
 		}
 	}

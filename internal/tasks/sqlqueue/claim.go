@@ -200,9 +200,8 @@ func (q *Queue) poison(tx *gorm.DB, r taskRow, now time.Time) (tasks.Task, error
 	if err != nil {
 		return tasks.Task{}, err
 	}
-	t := r.task()
-	t.Deliveries = ds[r.ID]
-	return q.endLost(tx, t, tasks.Poisoned(t), now)
+	r.Deliveries = ds[r.ID]
+	return q.endLost(tx, r.Task, tasks.Poisoned(r.Task), now)
 }
 
 // endLost ends a task whose lease ran out, and returns it.
@@ -238,7 +237,7 @@ func claim(tx *gorm.DB, now time.Time, want tasks.Want, taken []taskRow, places 
 	token, until := rand.Text(), now.Add(want.Lease)
 	claims := make([]tasks.Claim, len(taken))
 	for i, r := range taken {
-		t := r.task()
+		t := r.Task
 		c := tasks.Claim{
 			Receipt: tasks.Receipt{TaskID: r.ID, Token: tasks.Token(token, r.ID), Worker: want.Worker},
 			Alone:   r.LostLeases > 0, At: now, Due: *t.VisibleAt,

@@ -79,14 +79,15 @@ func (q *Queue) abandoned(tx *gorm.DB) (ids []int64, _ error) {
 	if err != nil {
 		return nil, err
 	}
+	into := func(t *tasks.Task) []any { return []any{&t.ID, db.Micros(&t.VisibleAt)} }
 	for some := range slices.Chunk(disabled, inboxesAtOnce) {
-		claimed, err := db.Query(tx, func(r *taskRow) []any { return []any{&r.ID, &r.VisibleAt} }, sqlClaimed, some)
+		claimed, err := db.Query(tx, into, sqlClaimed, some)
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range claimed {
-			if *r.VisibleAt <= now.UnixMicro() {
-				ids = append(ids, r.ID)
+		for _, t := range claimed {
+			if !t.VisibleAt.After(now) {
+				ids = append(ids, t.ID)
 			}
 		}
 	}
@@ -111,7 +112,7 @@ func (q *Queue) endAbandoned(tx *gorm.DB, now time.Time, ids []int64) (ended int
 // recorded yet, the claim ends only if its lease has run out. The tasks give up the recipients that
 // they have not delivered to.
 func (q *Queue) withdraw(tx *gorm.DB, now time.Time, who string, ids []int64) error {
-	into := func(r *taskRow) []any { return []any{&r.ID, &r.Status, &r.VisibleAt, &r.Worker} }
+	into := func(t *tasks.Task) []any { return []any{&t.ID, &t.Status, db.Micros(&t.VisibleAt), &t.Worker} }
 	live, err := db.Query(tx, into, sqlStillLive, ids)
 	if err != nil {
 		return err
@@ -122,24 +123,24 @@ func (q *Queue) withdraw(tx *gorm.DB, now time.Time, who string, ids []int64) er
 	}
 	var claimed, undecided []int64
 	pending := map[int64][]string{}
-	for _, r := range live {
-		if r.Status == tasks.InProgress {
-			switch sending := len(tasks.Recipients(ds[r.ID], tasks.Sending)) > 0; {
-			case sending && *r.VisibleAt > now.UnixMicro():
+	for _, t := range live {
+		t.Deliveries = ds[t.ID]
+		if t.Status == tasks.InProgress {
+			switch sending := len(tasks.Recipients(t.Deliveries, tasks.Sending)) > 0; {
+			case sending && t.VisibleAt.After(now):
 				continue
 			case sending:
-				t := tasks.Task{ID: r.ID, Worker: r.Worker, Deliveries: ds[r.ID]}
 				_, err = q.endLost(tx, t, tasks.Abandoned(t), now)
 			default:
-				claimed = append(claimed, r.ID)
-				err = event(tx, now, r.ID, who, "released", tasks.Disabled)
+				claimed = append(claimed, t.ID)
+				err = event(tx, now, t.ID, who, "released", tasks.Disabled)
 			}
 			if err != nil {
 				return err
 			}
 		}
-		undecided = append(undecided, r.ID)
-		pending[r.ID] = tasks.Recipients(ds[r.ID], tasks.Pending)
+		undecided = append(undecided, t.ID)
+		pending[t.ID] = tasks.Recipients(t.Deliveries, tasks.Pending)
 	}
 	if len(undecided) == 0 {
 		return nil

@@ -93,25 +93,22 @@ func (q *Queue) pagesOf(ctx context.Context, folderID, epoch int64, each func(fi
 
 // accountedRow is a row of sqlAccounted.
 type accountedRow struct {
-	noted     notedRow
+	noted     tasks.Noted
 	taskID    int64
 	purgedAs  string
 	status    tasks.Status // empty when the task was deleted
 	reason    string
 	mode      string
-	queuedAt  *time.Time
-	visibleAt *int64
-	delivery  deliveryRow // without a recipient when there is none
-	arrival   tasks.Arrival
-	arrivedAt *time.Time // nil when nothing is known
+	queuedAt  time.Time
+	visibleAt *time.Time
+	delivery  tasks.Delivery // without a recipient when there is none
+	arrival   tasks.Arrival  // without a time when nothing is known
 }
 
 func (r *accountedRow) into() []any {
-	d, a := &r.delivery, &r.arrival
-	return append(r.noted.into(),
-		&r.taskID, &r.purgedAs, &r.status, &r.reason, &r.mode, &r.queuedAt, &r.visibleAt,
-		&d.Recipient, &d.Status, &d.DuplicateOf, &d.Code, &d.Reply, &d.Attempts, &d.DeliveredAt,
-		&a.Status, &a.Code, &a.Enhanced, &a.Reply, &a.Remote, &a.Target, &r.arrivedAt)
+	return slices.Concat(notedInto(&r.noted), []any{
+		&r.taskID, &r.purgedAs, &r.status, &r.reason, &r.mode, db.OrZero(&r.queuedAt), db.Micros(&r.visibleAt),
+	}, deliveryInto(&r.delivery), arrivalInto(&r.arrival), []any{db.OrZero(&r.arrival.At)})
 }
 
 func (q *Queue) accounted(
@@ -136,7 +133,7 @@ func (q *Queue) accounted(
 
 func (r accountedRow) disposition() tasks.Disposition {
 	d := tasks.Disposition{
-		UID: r.noted.UID, Noted: r.noted.noted(), TaskID: r.taskID,
+		UID: r.noted.UID, Noted: r.noted, TaskID: r.taskID,
 		Status: r.status, Skip: r.noted.Skip, Reason: r.reason, Mode: r.mode,
 	}
 	switch {
@@ -145,17 +142,15 @@ func (r accountedRow) disposition() tasks.Disposition {
 		d.Status, d.Skip = tasks.EndedAs(r.purgedAs)
 		d.Purged = r.purgedAs != ""
 	default:
-		d.QueuedAt, d.VisibleAt = *r.queuedAt, moment(r.visibleAt)
+		d.QueuedAt, d.VisibleAt = r.queuedAt, r.visibleAt
 	}
 	return d
 }
 
 // delivered is the delivery, with what became of it.
 func (r accountedRow) delivered() tasks.Delivery {
-	d := r.delivery.delivery()
-	if r.arrivedAt != nil {
-		r.arrival.At = *r.arrivedAt
-		d.Arrival = &r.arrival
+	if !r.arrival.At.IsZero() {
+		r.delivery.Arrival = &r.arrival
 	}
-	return d
+	return r.delivery
 }

@@ -9,6 +9,7 @@ import (
 
 	"gorm.io/gorm"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
 
@@ -139,7 +140,7 @@ func (r registry) checkLookups(t *testing.T, when string, inboxID, folderID int6
 	keys, uids := keysAndUIDs(100)
 	r.bounded(t, when, []reading{
 		{"look-up of 100 by content", 1000, func(tx *gorm.DB) error {
-			_, err := seenLike(tx, keys)
+			_, err := db.Query(tx, seenInto, sqlSeenByFingerprint, keys)
 			return err
 		}},
 		{"who owns 100", 1000, raws(sqlOwners, []int64{inboxID}, keys, []string{"desk@firm.example"})},

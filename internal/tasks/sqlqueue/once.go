@@ -45,7 +45,7 @@ func keysOf(t tasks.Task, dedupe tasks.Dedupe) (keys []onceKey) {
 // owners says which tasks own some keys, and which keys this transaction takes.
 type owners struct {
 	by    map[onceKey]tasks.Owner
-	lost  map[onceKey]onceRow // free: something other than the queue deleted their tasks
+	lost  map[onceKey]int64 // free: something other than the queue deleted these tasks
 	taken []onceRow
 }
 
@@ -60,22 +60,21 @@ func ownersOf(tx *gorm.DB, keys []onceKey, lock func(string) string) (*owners, e
 	}
 	var ids []int64
 	for _, r := range rows {
-		ids = append(ids, r.TaskID)
+		ids = append(ids, r.taskID)
 	}
 	s, err := progressOf(tx, ids, lock)
 	if err != nil {
 		return nil, err
 	}
-	o := &owners{by: map[onceKey]tasks.Owner{}, lost: map[onceKey]onceRow{}}
+	o := &owners{by: map[onceKey]tasks.Owner{}, lost: map[onceKey]int64{}}
 	for _, r := range rows {
-		key := onceKey{r.Scope, message.Fingerprint(r.Fingerprint), r.Recipient}
-		switch status, there := s.status[r.TaskID]; {
-		case r.TaskID < 0: // purged
-			o.by[key] = tasks.Owner{TaskID: -r.TaskID}
+		switch status, there := s.status[r.taskID]; {
+		case r.taskID < 0: // purged
+			o.by[r.onceKey] = tasks.Owner{TaskID: -r.taskID}
 		case there:
-			o.by[key] = tasks.OwnerOf(r.TaskID, status, s.deliveries[r.TaskID], r.Recipient)
+			o.by[r.onceKey] = tasks.OwnerOf(r.taskID, status, s.deliveries[r.taskID], r.mailbox)
 		default:
-			o.lost[key] = r
+			o.lost[r.onceKey] = r.taskID
 		}
 	}
 	return o, nil
@@ -91,11 +90,7 @@ func ownerRows(tx *gorm.DB, keys []onceKey, lock func(string) string) (rows []on
 	for _, k := range keys {
 		scopes[k.scope], contents[k.content], mailboxes[k.mailbox] = true, true, true
 	}
-	var prints [][]byte
-	for c := range contents {
-		prints = append(prints, c[:])
-	}
-	slices.SortFunc(prints, bytes.Compare)
+	prints := slices.SortedFunc(maps.Keys(contents), compare)
 	for part := range slices.Chunk(prints, max(1, 1000/max(1, len(mailboxes)))) {
 		found, err := db.Query(tx, (*onceRow).into, lock(sqlOwners),
 			slices.Sorted(maps.Keys(scopes)), part, slices.Sorted(maps.Keys(mailboxes)))
@@ -129,9 +124,7 @@ func (o *owners) own(t *tasks.Task, dedupe tasks.Dedupe) {
 func (o *owners) take(k onceKey, taskID int64) {
 	if _, owned := o.by[k]; !owned {
 		o.by[k] = tasks.Owner{TaskID: taskID, Open: true}
-		o.taken = append(o.taken, onceRow{
-			Scope: k.scope, Fingerprint: k.content[:], Recipient: k.mailbox, TaskID: taskID,
-		})
+		o.taken = append(o.taken, onceRow{k, taskID})
 	}
 }
 
@@ -139,20 +132,20 @@ func (o *owners) take(k onceKey, taskID int64) {
 // key was taken concurrently; then this transaction decides again.
 func (o *owners) save(tx *gorm.DB) error {
 	slices.SortFunc(o.taken, func(a, b onceRow) int {
-		return cmp.Or(cmp.Compare(a.Scope, b.Scope), bytes.Compare(a.Fingerprint, b.Fingerprint),
-			strings.Compare(a.Recipient, b.Recipient))
+		return cmp.Or(cmp.Compare(a.scope, b.scope), compare(a.content, b.content),
+			strings.Compare(a.mailbox, b.mailbox))
 	})
 	for _, t := range o.taken {
-		r, ok := o.lost[onceKey{t.Scope, message.Fingerprint(t.Fingerprint), t.Recipient}]
-		if !ok {
-			continue
-		}
-		if err := db.Run(tx, sqlDropOwned, r.Scope, r.Fingerprint, r.Recipient, r.TaskID); err != nil {
-			return err
+		if id, ok := o.lost[t.onceKey]; ok {
+			if err := db.Run(tx, sqlDropOwned, t.scope, t.content, t.mailbox, id); err != nil {
+				return err
+			}
 		}
 	}
 	return db.Insert(tx, tableOnce, onceColumns, values(o.taken, (*onceRow).into))
 }
+
+func compare(a, b message.Fingerprint) int { return bytes.Compare(a[:], b[:]) }
 
 // progress is how far tasks got. It has no deleted tasks.
 type progress struct {
@@ -209,14 +202,14 @@ func mailboxesOf(recipients []string) []string {
 func around(tx *gorm.DB, ids []int64) (own map[int64][]tasks.Delivery, waiting []deliveryRow, _ error) {
 	rows, err := db.Query(tx, (*aroundRow).into, sqlAround, ids, ids)
 	slices.SortFunc(rows, func(a, b aroundRow) int {
-		return cmp.Or(cmp.Compare(a.TaskID, b.TaskID), strings.Compare(a.Recipient, b.Recipient))
+		return cmp.Or(cmp.Compare(a.taskID, b.taskID), strings.Compare(a.Recipient, b.Recipient))
 	})
 	own = map[int64][]tasks.Delivery{}
 	for _, r := range rows {
 		if r.waits {
 			waiting = append(waiting, r.deliveryRow)
 		} else {
-			own[r.TaskID] = append(own[r.TaskID], r.delivery())
+			own[r.taskID] = append(own[r.taskID], r.Delivery)
 		}
 	}
 	return own, waiting, err
@@ -239,10 +232,10 @@ func waitingFor(tx *gorm.DB, ids []int64) ([]deliveryRow, error) {
 // recipients by task.
 func wake(tx *gorm.DB, now time.Time, waiting []deliveryRow, settled map[int64][]string) error {
 	for _, w := range waiting {
-		if !slices.Contains(mailboxesOf(settled[*w.DuplicateOf]), address.Mailbox(w.Recipient)) {
+		if !slices.Contains(mailboxesOf(settled[w.DuplicateOf]), address.Mailbox(w.Recipient)) {
 			continue
 		}
-		if err := db.Run(tx, sqlWake, now.UnixMicro(), w.TaskID, now.UnixMicro()); err != nil {
+		if err := db.Run(tx, sqlWake, now.UnixMicro(), w.taskID, now.UnixMicro()); err != nil {
 			return err
 		}
 	}

@@ -215,7 +215,7 @@ func (q *Queue) requeueDuplicates(tx *gorm.DB, now time.Time, who string, lost [
 func waitedFor(waiting []deliveryRow) map[int64][]string {
 	out := map[int64][]string{}
 	for _, w := range waiting {
-		out[*w.DuplicateOf] = append(out[*w.DuplicateOf], w.Recipient)
+		out[w.DuplicateOf] = append(out[w.DuplicateOf], w.Recipient)
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
 
@@ -214,8 +215,11 @@ func (s *storm) accountFolder(a *audit, inboxID, folderID int64) (messages, miss
 // accountTask checks one task against its receipts and its audit trail.
 func (s *storm) accountTask(a *audit, id int64) {
 	a.Helper()
-	var row taskRow
-	s.query(a, &row, "SELECT * FROM monitored_emails_tasks WHERE id = ?", id)
+	rows, err := db.Read(a.Context(), s.DB, (*taskRow).into, sqlTask, id)
+	if err != nil || len(rows) != 1 {
+		a.Fatalf("task %d: %d rows, %v", id, len(rows), err)
+	}
+	row := rows[0]
 	events, err := New(s.DB).Events(a.Context(), id)
 	if err != nil {
 		a.Fatal(err)
@@ -233,13 +237,13 @@ func (s *storm) accountTask(a *audit, id int64) {
 	}
 	a.leases += row.LostLeases
 	attempts := 0
-	if row.Receipt != "" {
+	if row.receipt != "" {
 		// The claim that ended it, those that deferred it, and those that lost their lease.
 		attempts = 1 + count["error"] + row.LostLeases
 	}
-	if row.AttemptCount != attempts || row.LostLeases != count["lease_lost"] {
+	if row.Attempts != attempts || row.LostLeases != count["lease_lost"] {
 		a.Errorf("task %d: %d attempts, %d lost leases; want %d, and as many as its trail has: %v",
-			id, row.AttemptCount, row.LostLeases, attempts, count)
+			id, row.Attempts, row.LostLeases, attempts, count)
 	}
 	a.conflicts(id, conflicts)
 	for _, h := range a.byTask[id] {
@@ -248,7 +252,7 @@ func (s *storm) accountTask(a *audit, id int64) {
 			a.Errorf("task %d: %s got ErrLeaseLost, but no one took the task over", id, h.worker)
 		}
 	}
-	a.oneEnd(id, row.Receipt, row.Status)
+	a.oneEnd(id, row.receipt, row.Status)
 	a.leasesHeld(id)
 	a.sendingSeen(id)
 }

@@ -117,7 +117,7 @@ func (q *Queue) read(ctx context.Context, sql string, args ...any) ([]tasks.Task
 	var out []tasks.Task
 	err := q.db.View(ctx, func(tx *gorm.DB) error {
 		out = nil
-		rows, err := db.Query(tx, (*readRow).into, sql, args...)
+		rows, err := db.Query(tx, (*taskRow).shown, sql, args...)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
@@ -130,9 +130,8 @@ func (q *Queue) read(ctx context.Context, sql string, args ...any) ([]tasks.Task
 			err = addArrivals(tx, ids, ds)
 		}
 		for _, r := range rows {
-			t := r.task()
-			t.Inbox, t.Disabled, t.Folder, t.Deliveries = r.inbox, r.disabled, r.folder, ds[t.ID]
-			out = append(out, t)
+			r.Deliveries = ds[r.ID]
+			out = append(out, r.Task)
 		}
 		return err
 	})

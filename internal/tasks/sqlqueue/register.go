@@ -40,11 +40,8 @@ func (q *Queue) without(ctx context.Context, query string, folderID, epoch int64
 }
 
 // Noted implements tasks.Queue.
-func (q *Queue) Noted(ctx context.Context, folderID, epoch int64, from, to uint32) (out []tasks.Noted, _ error) {
-	rows, err := db.Read(ctx, q.db, (*notedRow).into, sqlNoted, folderID, epoch, from, to)
-	for _, r := range rows {
-		out = append(out, r.noted())
-	}
+func (q *Queue) Noted(ctx context.Context, folderID, epoch int64, from, to uint32) ([]tasks.Noted, error) {
+	out, err := db.Read(ctx, q.db, notedInto, sqlNoted, folderID, epoch, from, to)
 	return out, wrap(err, "look up what is noted of folder %d", folderID)
 }
 
@@ -53,7 +50,7 @@ func (q *Queue) Restate(ctx context.Context, folderID, epoch int64, now map[uint
 	err := q.db.Change(ctx, func(tx *gorm.DB, _ time.Time) error {
 		for _, uid := range slices.Sorted(maps.Keys(now)) {
 			s := now[uid]
-			if err := db.Run(tx, sqlRestate, seconds(s.Received), s.Size, s.Size, folderID, epoch, uid); err != nil {
+			if err := db.Run(tx, sqlRestate, seconds{&s.Received}, s.Size, s.Size, folderID, epoch, uid); err != nil {
 				return err
 			}
 		}
@@ -133,13 +130,13 @@ func (q *Queue) Baseline(ctx context.Context, page tasks.Page) error {
 		if err != nil {
 			return err
 		}
-		var rows []seenRow
+		var rows [][]any
 		for _, e := range page.Entries {
 			if _, ok := seen[e.UID]; !ok {
 				rows = append(rows, newSeen(page, e, 0, ""))
 			}
 		}
-		return db.Insert(tx, tableSeen, seenColumns, values(rows, (*seenRow).columns))
+		return db.Insert(tx, tableSeen, seenColumns, rows)
 	})
 	return wrap(err, "note what was in folder %d before the start", page.FolderID)
 }
@@ -189,13 +186,15 @@ func decided(tx *gorm.DB, page tasks.Page, in inboxRow, now time.Time, lock func
 	if err != nil {
 		return nil, err
 	}
-	var keys [][]byte
+	var keys []message.Fingerprint
 	for _, e := range page.Entries {
-		keys = append(keys, e.Identity.Fingerprint[:], e.Outline[:])
+		keys = append(keys, e.Identity.Fingerprint, e.Outline)
 	}
-	found, err := seenLike(tx, keys)
-	if err != nil {
-		return nil, err
+	var found []tasks.Seen
+	if len(keys) > 0 {
+		if found, err = db.Query(tx, seenInto, sqlSeenByFingerprint, keys); err != nil {
+			return nil, err
+		}
 	}
 	b := &batch{page: page, now: now, plan: tasks.Plan(page, seen, found)}
 	for i, p := range b.plan {
@@ -206,46 +205,20 @@ func decided(tx *gorm.DB, page tasks.Page, in inboxRow, now time.Time, lock func
 	return b, b.decide(tx, lock)
 }
 
-// seenLike are the rows of the ledger with one of the fingerprints, ordered by task.
-func seenLike(tx *gorm.DB, keys [][]byte) ([]tasks.Seen, error) {
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	rows, err := db.Query(tx, (*likeRow).into, sqlSeenByFingerprint, keys)
-	if err != nil {
-		return nil, err
-	}
-	found := make([]tasks.Seen, len(rows))
-	for i, r := range rows {
-		found[i] = r.Seen
-		found[i].Fingerprint = message.Fingerprint(r.fingerprint)
-	}
-	return found, nil
+// seenInto is for a row of sqlSeenByFingerprint.
+func seenInto(s *tasks.Seen) []any {
+	return []any{&s.FolderID, &s.Epoch, &s.TaskID, &s.Fingerprint, &s.PurgedAs, &s.Status, &s.Skip}
 }
 
-// likeRow is a row of sqlSeenByFingerprint. The status is empty when there is no such task any
-// more.
-type likeRow struct {
-	tasks.Seen
-	fingerprint []byte
-}
-
-func (r *likeRow) into() []any {
-	return []any{&r.FolderID, &r.Epoch, &r.TaskID, &r.fingerprint, &r.PurgedAs, &r.Status, &r.Skip}
-}
-
-// newSeen enters a message into the ledger: by its content, or by its outline when it was there
+// newSeen is the row of a message in the ledger: by its content, or by its outline if it was there
 // before the start.
-func newSeen(page tasks.Page, e tasks.Entry, taskID int64, purgedAs string) seenRow {
+func newSeen(page tasks.Page, e tasks.Entry, taskID int64, purgedAs string) []any {
 	key := e.Identity.Fingerprint
 	if taskID == 0 {
 		key = e.Outline
 	}
-	return seenRow{
-		FolderID: page.FolderID, UIDValidity: page.Epoch, UID: e.UID, InboxID: page.InboxID,
-		TaskID: taskID, Fingerprint: key[:],
-		Received: seconds(e.Stated.Received), Size: e.Stated.Size, PurgedAs: purgedAs,
-	}
+	received := seconds{&e.Stated.Received}
+	return []any{page.FolderID, page.Epoch, e.UID, page.InboxID, taskID, key, received, e.Stated.Size, purgedAs}
 }
 
 func byUID(tx *gorm.DB, sql string, folderID, epoch int64, uids []uint32) (map[uint32]tasks.Seen, error) {

@@ -110,7 +110,7 @@ func erase(tx *gorm.DB, now time.Time, ids []int64) error {
 	}
 	given := map[int64][]string{}
 	for _, r := range rows {
-		if r.SkipReason != tasks.SkipOperator {
+		if r.Skip != tasks.SkipOperator {
 			given[r.ID] = tasks.Recipients(ds[r.ID], tasks.Pending, tasks.Sending, tasks.Failed, tasks.Duplicated)
 		}
 	}

@@ -64,16 +64,16 @@ func (q *Queue) reserve(tx *gorm.DB, now time.Time, r tasks.Receipt, res tasks.R
 	if err := upsert(tx, deliveryRows(t.ID, changed, now)); err != nil {
 		return nil, err
 	}
-	id := t.Identity
-	return t.Deliveries, db.Run(tx, sqlReserved, id.Fingerprint[:], t.Read,
-		cut(id.MessageID), cut(id.Subject), cut(id.Sender), storable(id.Date), id.Size,
+	id, date := t.Identity, storable(t.Identity.Date)
+	return t.Deliveries, db.Run(tx, sqlReserved, id.Fingerprint, t.Read,
+		cut(id.MessageID), cut(id.Subject), cut(id.Sender), db.OrZero(&date), id.Size,
 		t.Revision, db.Cut(t.Route, 255), t.Priority, t.Keep, t.ID)
 }
 
 // identify records what message the task is of. The ledger knows it by its content from then on,
 // unless only the header was read.
 func identify(tx *gorm.DB, t *tasks.Task, id tasks.Identity) error {
-	if err := db.Run(tx, sqlReadSeen, id.Fingerprint[:], t.Identity.Fingerprint[:], t.ID); err != nil {
+	if err := db.Run(tx, sqlReadSeen, id.Fingerprint, t.Identity.Fingerprint, t.ID); err != nil {
 		return err
 	}
 	t.Read = t.Read || id.Fingerprint != t.Identity.Fingerprint

@@ -1,12 +1,13 @@
 package sqlqueue
 
 import (
+	"database/sql"
+	"database/sql/driver"
 	"time"
 
 	"gorm.io/gorm"
 
 	"postrider/internal/db"
-	"postrider/internal/message"
 	"postrider/internal/tasks"
 )
 
@@ -19,196 +20,70 @@ const (
 
 // taskRow is a row of monitored_emails_tasks.
 type taskRow struct {
-	ID           int64
-	InboxID      int64
-	FolderID     int64
-	UIDValidity  int64
-	UID          uint32
-	MessageID    string
-	Fingerprint  []byte
-	IsRead       bool
-	Subject      string
-	Sender       string
-	EmailDate    *time.Time
-	Size         int64
-	Revision     string
-	Route        string
-	Mode         string
-	ModeReason   string
-	Priority     tasks.Priority
-	Status       tasks.Status
-	SkipReason   tasks.SkipReason
-	KeepReason   tasks.KeepReason
-	InDoubt      bool
-	AttemptCount int
-	LostLeases   int
-	VisibleAt    *int64
-	Receipt      string
-	Worker       string
-	ErrorMessage string
-	CreatedAt    time.Time
-	QueuedAt     time.Time
-	UpdatedAt    time.Time
-	FinishedAt   *time.Time
-}
-
-// readRow is a row of sqlTasks.
-type readRow struct {
-	taskRow
-
-	inbox, folder string
-	disabled      bool
-}
-
-func (r *readRow) into() []any { return append(r.taskRow.into(), &r.inbox, &r.folder, &r.disabled) }
-
-func (r taskRow) task() tasks.Task {
-	t := tasks.Task{
-		ID: r.ID, InboxID: r.InboxID, FolderID: r.FolderID, Epoch: r.UIDValidity, UID: r.UID,
-		Identity: tasks.Identity{
-			Fingerprint: message.Fingerprint(r.Fingerprint), MessageID: r.MessageID,
-			Subject: r.Subject, Sender: r.Sender, Size: r.Size,
-		},
-		Read: r.IsRead, Revision: r.Revision, Route: r.Route,
-		Form: tasks.Form{Mode: r.Mode, ModeReason: r.ModeReason}, Priority: r.Priority,
-		Status: r.Status, Skip: r.SkipReason, Keep: r.KeepReason, InDoubt: r.InDoubt,
-		Attempts: r.AttemptCount, LostLeases: r.LostLeases, VisibleAt: moment(r.VisibleAt),
-		Worker: r.Worker, Reason: r.ErrorMessage,
-		CreatedAt: r.CreatedAt, QueuedAt: r.QueuedAt, UpdatedAt: r.UpdatedAt, FinishedAt: r.FinishedAt,
-	}
-	if r.EmailDate != nil {
-		t.Identity.Date = *r.EmailDate
-	}
-	return t
+	tasks.Task
+	receipt string
 }
 
 // newRow is the row of a task that is not registered yet.
-func newRow(t tasks.Task) taskRow {
-	r := taskRow{
-		InboxID: t.InboxID, FolderID: t.FolderID, UIDValidity: t.Epoch, UID: t.UID,
-		MessageID: cut(t.Identity.MessageID), Fingerprint: t.Identity.Fingerprint[:], IsRead: t.Read,
-		Subject: cut(t.Identity.Subject), Sender: cut(t.Identity.Sender), EmailDate: storable(t.Identity.Date),
-		Size: t.Identity.Size, Revision: t.Revision, Route: db.Cut(t.Route, 255), Mode: t.Form.Mode,
-		Priority: t.Priority, Status: t.Status, SkipReason: t.Skip, KeepReason: t.Keep, ErrorMessage: cut(t.Reason),
-		CreatedAt: t.CreatedAt, QueuedAt: t.QueuedAt, UpdatedAt: t.UpdatedAt, FinishedAt: t.FinishedAt,
-	}
-	if t.VisibleAt != nil {
-		micros := t.VisibleAt.UnixMicro()
-		r.VisibleAt = &micros
-	}
-	return r
+func newRow(t tasks.Task) *taskRow {
+	id := &t.Identity
+	id.MessageID, id.Subject, id.Sender = cut(id.MessageID), cut(id.Subject), cut(id.Sender)
+	id.Date = storable(id.Date)
+	t.Route, t.Reason = db.Cut(t.Route, 255), cut(t.Reason)
+	return &taskRow{Task: t}
 }
 
-// moment is the time of a column in microseconds.
-func moment(micros *int64) *time.Time {
-	if micros == nil {
-		return nil
+// storable is a date as the databases can hold it, zero when they cannot.
+func storable(date time.Time) time.Time {
+	if date = date.UTC(); date.Year() < 1000 || date.Year() > 9999 {
+		return time.Time{}
 	}
-	at := time.UnixMicro(*micros).UTC()
-	return &at
-}
-
-// storable is a date as the databases can hold it, nil when they cannot.
-func storable(date time.Time) *time.Time {
-	date = date.UTC()
-	if date.Year() < 1000 || date.Year() > 9999 {
-		return nil
-	}
-	return &date
+	return date
 }
 
 // deliveryRow is a row of monitored_emails_deliveries.
 type deliveryRow struct {
-	TaskID      int64
-	Recipient   string
-	Status      tasks.DeliveryStatus
-	DuplicateOf *int64
-	Code        int
-	Reply       string
-	Attempts    int
-	DeliveredAt *time.Time
+	taskID int64
+	tasks.Delivery
 }
 
 func deliveryRows(taskID int64, ds []tasks.Delivery, now time.Time) []deliveryRow {
 	rows := make([]deliveryRow, len(ds))
 	for i, d := range ds {
-		rows[i] = deliveryRow{
-			TaskID: taskID, Recipient: d.Recipient, Status: d.Status, Code: d.Code, Reply: cut(d.Reply),
-			Attempts: d.Attempts, DeliveredAt: d.DeliveredAt,
-		}
-		if d.DuplicateOf != 0 {
-			rows[i].DuplicateOf = &d.DuplicateOf
-		}
+		d.Reply = cut(d.Reply)
 		if d.Status == tasks.Delivered && d.DeliveredAt == nil {
-			rows[i].DeliveredAt = &now
+			d.DeliveredAt = &now
 		}
+		rows[i] = deliveryRow{taskID, d}
 	}
 	return rows
 }
 
-func (r deliveryRow) delivery() tasks.Delivery {
-	d := tasks.Delivery{
-		Recipient: r.Recipient, Status: r.Status, Code: r.Code, Reply: r.Reply, Attempts: r.Attempts,
-		DeliveredAt: r.DeliveredAt,
-	}
-	if r.DuplicateOf != nil {
-		d.DuplicateOf = *r.DuplicateOf
-	}
-	return d
-}
-
 // onceRow is a row of monitored_emails_once.
 type onceRow struct {
-	Scope       int64
-	Fingerprint []byte
-	Recipient   string
-	TaskID      int64
+	onceKey
+	taskID int64
 }
 
-// seenRow is a row of monitored_emails_seen.
-type seenRow struct {
-	FolderID    int64
-	UIDValidity int64
-	UID         uint32
-	InboxID     int64
-	TaskID      int64
-	Fingerprint []byte
-	Received    *int64 // seconds
-	Size        int64
-	PurgedAs    string
-}
+// seconds is the column received: a time in seconds since 1970, NULL when it is zero.
+type seconds struct{ of *time.Time }
 
-// notedRow is a row of sqlNoted.
-type notedRow struct {
-	UID         uint32
-	Fingerprint []byte
-	Received    *int64
-	Size        int64
-	Skip        tasks.SkipReason // of the task
-}
-
-func (r *notedRow) into() []any {
-	return []any{&r.UID, &r.Fingerprint, &r.Received, &r.Size, &r.Skip}
-}
-
-func (r notedRow) noted() tasks.Noted {
-	n := tasks.Noted{
-		UID: r.UID, Fingerprint: message.Fingerprint(r.Fingerprint), Stated: tasks.Stated{Size: r.Size},
-		Gone: tasks.Seen{Skip: r.Skip}.Gone(),
+// Scan implements sql.Scanner.
+func (c seconds) Scan(v any) error {
+	var n sql.Null[int64]
+	err := n.Scan(v)
+	if *c.of = (time.Time{}); n.Valid {
+		*c.of = time.Unix(n.V, 0).UTC()
 	}
-	if r.Received != nil {
-		n.Stated.Received = time.Unix(*r.Received, 0).UTC()
-	}
-	return n
+	return err
 }
 
-// seconds is a time as the column received has it.
-func seconds(at time.Time) *int64 {
-	if at.IsZero() {
-		return nil
+// Value implements driver.Valuer.
+func (c seconds) Value() (driver.Value, error) {
+	if c.of.IsZero() {
+		return nil, nil
 	}
-	s := at.Unix()
-	return &s
+	return c.of.Unix(), nil
 }
 
 // The columns of the tables whose rows are read and written all the time, in the order of the
@@ -225,26 +100,38 @@ const (
 )
 
 func (r *taskRow) columns() []any {
+	id := &r.Identity
 	return []any{
-		&r.InboxID, &r.FolderID, &r.UIDValidity, &r.UID, &r.MessageID, &r.Fingerprint, &r.IsRead,
-		&r.Subject, &r.Sender, &r.EmailDate, &r.Size, &r.Revision, &r.Route, &r.Mode, &r.ModeReason, &r.Priority,
-		&r.Status, &r.SkipReason, &r.KeepReason, &r.InDoubt, &r.AttemptCount, &r.LostLeases, &r.VisibleAt,
-		&r.Receipt, &r.Worker, &r.ErrorMessage, &r.CreatedAt, &r.QueuedAt, &r.UpdatedAt, &r.FinishedAt,
+		&r.InboxID, &r.FolderID, &r.Epoch, &r.UID, &id.MessageID, &id.Fingerprint, &r.Read,
+		&id.Subject, &id.Sender, db.OrZero(&id.Date), &id.Size, &r.Revision, &r.Route,
+		&r.Form.Mode, &r.Form.ModeReason, &r.Priority, &r.Status, &r.Skip, &r.Keep, &r.InDoubt, &r.Attempts,
+		&r.LostLeases, db.Micros(&r.VisibleAt), &r.receipt, &r.Worker, &r.Reason, &r.CreatedAt, &r.QueuedAt,
+		&r.UpdatedAt, &r.FinishedAt,
 	}
 }
 
 func (r *taskRow) into() []any { return append([]any{&r.ID}, r.columns()...) }
 
-func (r *deliveryRow) into() []any {
-	return []any{&r.TaskID, &r.Recipient, &r.Status, &r.DuplicateOf, &r.Code, &r.Reply, &r.Attempts, &r.DeliveredAt}
+// shown is into for a row of sqlTasks.
+func (r *taskRow) shown() []any { return append(r.into(), &r.Inbox, &r.Folder, &r.Disabled) }
+
+func (r *deliveryRow) into() []any { return append([]any{&r.taskID}, deliveryInto(&r.Delivery)...) }
+
+func deliveryInto(d *tasks.Delivery) []any {
+	return []any{
+		&d.Recipient, &d.Status, db.OrZero(&d.DuplicateOf), &d.Code, &d.Reply, &d.Attempts, &d.DeliveredAt,
+	}
 }
 
-func (r *onceRow) into() []any { return []any{&r.Scope, &r.Fingerprint, &r.Recipient, &r.TaskID} }
+func arrivalInto(a *tasks.Arrival) []any {
+	return []any{&a.Status, &a.Code, &a.Enhanced, &a.Reply, &a.Remote, &a.Target}
+}
 
-func (r *seenRow) columns() []any {
-	return []any{
-		&r.FolderID, &r.UIDValidity, &r.UID, &r.InboxID, &r.TaskID, &r.Fingerprint, &r.Received, &r.Size, &r.PurgedAs,
-	}
+func (r *onceRow) into() []any { return []any{&r.scope, &r.content, &r.mailbox, &r.taskID} }
+
+// notedInto is for a row of sqlNoted.
+func notedInto(n *tasks.Noted) []any {
+	return []any{&n.UID, &n.Fingerprint, seconds{&n.Stated.Received}, &n.Stated.Size, &n.Skip}
 }
 
 func upsert(tx *gorm.DB, rows []deliveryRow) error {
@@ -286,17 +173,10 @@ type inboxCount struct {
 
 func (r *inboxCount) into() []any { return []any{&r.InboxID, &r.N} }
 
-// statusRow is a row of sqlStatuses.
-type statusRow struct {
-	ID         int64
-	Status     tasks.Status
-	SkipReason tasks.SkipReason
-}
-
-func (r *statusRow) into() []any { return []any{&r.ID, &r.Status, &r.SkipReason} }
-
-func statuses(tx *gorm.DB, ids []int64) ([]statusRow, error) {
-	return db.Query(tx, (*statusRow).into, sqlStatuses, ids)
+// statuses are tasks of which only the ID, the status and the reason of a skip are read.
+func statuses(tx *gorm.DB, ids []int64) ([]tasks.Task, error) {
+	into := func(t *tasks.Task) []any { return []any{&t.ID, &t.Status, &t.Skip} }
+	return db.Query(tx, into, sqlStatuses, ids)
 }
 
 // taskByID is a task without its deliveries.
@@ -305,10 +185,7 @@ func taskByID(tx *gorm.DB, id int64) (tasks.Task, error) {
 	if err == nil && row.ID == 0 {
 		err = tasks.ErrNotFound
 	}
-	if err != nil {
-		return tasks.Task{}, err
-	}
-	return row.task(), nil
+	return row.Task, err
 }
 
 // deliveries are those of tasks, by task and recipient.
@@ -323,7 +200,7 @@ func lockedDeliveries(tx *gorm.DB, ids []int64, lock func(string) string) (map[i
 	}
 	out := map[int64][]tasks.Delivery{}
 	for _, r := range rows {
-		out[r.TaskID] = append(out[r.TaskID], r.delivery())
+		out[r.taskID] = append(out[r.taskID], r.Delivery)
 	}
 	return out, nil
 }

@@ -25,23 +25,10 @@ const (
 	orderSlack = time.Hour
 )
 
-// candidate is what a search compares of a task, a row of sqlCandidates.
-type candidate struct {
-	ID, InboxID                int64
-	Status                     tasks.Status
-	CreatedAt                  time.Time
-	Sender, Subject, MessageID string
-}
-
-func (c *candidate) into() []any {
-	return []any{&c.ID, &c.InboxID, &c.Status, &c.CreatedAt, &c.Sender, &c.Subject, &c.MessageID}
-}
-
-func (c candidate) task() tasks.Task {
-	return tasks.Task{
-		ID: c.ID, InboxID: c.InboxID, Status: c.Status, CreatedAt: c.CreatedAt,
-		Identity: tasks.Identity{Sender: c.Sender, Subject: c.Subject, MessageID: c.MessageID},
-	}
+// candidateInto is for a row of sqlCandidates: what a search compares of a task.
+func candidateInto(t *tasks.Task) []any {
+	id := &t.Identity
+	return []any{&t.ID, &t.InboxID, &t.Status, &t.CreatedAt, &id.Sender, &id.Subject, &id.MessageID}
 }
 
 // Search implements tasks.Queue. Few tasks in some states or inboxes are found by
@@ -113,7 +100,7 @@ func (q *Queue) lastBefore(ctx context.Context, at time.Time, last int64) (int64
 }
 
 // taskBefore is the newest task up to an ID; nil when there is none.
-func (q *Queue) taskBefore(ctx context.Context, id int64) (*candidate, error) {
+func (q *Queue) taskBefore(ctx context.Context, id int64) (*tasks.Task, error) {
 	rows, err := q.candidates(ctx, sqlCandidates, 1, id, 1)
 	if len(rows) == 0 {
 		return nil, err
@@ -121,8 +108,8 @@ func (q *Queue) taskBefore(ctx context.Context, id int64) (*candidate, error) {
 	return &rows[0], err
 }
 
-func (q *Queue) candidates(ctx context.Context, sql string, args ...any) ([]candidate, error) {
-	return db.Read(ctx, q.db, (*candidate).into, sql, args...)
+func (q *Queue) candidates(ctx context.Context, sql string, args ...any) ([]tasks.Task, error) {
+	return db.Read(ctx, q.db, candidateInto, sql, args...)
 }
 
 // fewOf are the IDs of the tasks in the states and inboxes of a search, and whether these are all.
@@ -208,7 +195,7 @@ func (w *walk) down(ctx context.Context) (tasks.Found, error) {
 }
 
 // compare keeps those of the rows that match, in their order.
-func (w *walk) compare(ctx context.Context, rows []candidate) error {
+func (w *walk) compare(ctx context.Context, rows []tasks.Task) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -228,8 +215,7 @@ func (w *walk) compare(ctx context.Context, rows []candidate) error {
 			to[r.TaskID] = append(to[r.TaskID], tasks.Delivery{Recipient: r.Recipient})
 		}
 	}
-	for _, r := range rows {
-		t := r.task()
+	for _, t := range rows {
 		if t.Deliveries = to[t.ID]; !w.enough() && w.search.Matches(t) {
 			w.ids = append(w.ids, t.ID)
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+
+	"postrider/internal/db"
 )
 
 // count counts the statements that go through the registry's handle from now on.
@@ -30,9 +32,8 @@ func TestWaitingForLocks(t *testing.T) {
 		e := newExample(t, r, q)
 		e.register()
 		err := other.Tx(t.Context(), func(tx *gorm.DB) error {
-			var rows []taskRow
-			lock := q.db.Lock(`SELECT * FROM monitored_emails_tasks WHERE inbox_id = ?`)
-			if err := tx.Raw(lock, e.inbox).Scan(&rows).Error; err != nil {
+			lock := q.db.Lock(`SELECT id FROM monitored_emails_tasks WHERE inbox_id = ?`)
+			if _, err := db.Query(tx, db.Value[int64], lock, e.inbox); err != nil {
 				return err
 			}
 			q.patience = 1500 * time.Millisecond
@@ -63,9 +64,8 @@ func TestReceiveIsPatient(t *testing.T) {
 		e.register()
 		got := make(chan int)
 		r.tx(t, func(tx *gorm.DB) error {
-			var rows []taskRow
-			lock := q.db.Lock(`SELECT * FROM monitored_emails_tasks WHERE inbox_id = ?`)
-			if err := tx.Raw(lock, e.inbox).Scan(&rows).Error; err != nil {
+			lock := q.db.Lock(`SELECT id FROM monitored_emails_tasks WHERE inbox_id = ?`)
+			if _, err := db.Query(tx, db.Value[int64], lock, e.inbox); err != nil {
 				return err
 			}
 			go func() {

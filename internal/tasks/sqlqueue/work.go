@@ -137,7 +137,7 @@ func (q *Queue) waits(tx *gorm.DB, ds []tasks.Delivery) (bool, error) {
 func open(owned []onceRow, s progress, d tasks.Delivery) bool {
 	mailbox := address.Mailbox(d.Recipient)
 	return slices.ContainsFunc(owned, func(r onceRow) bool {
-		return r.TaskID == d.DuplicateOf && r.Recipient == mailbox &&
-			tasks.OwnerOf(r.TaskID, s.status[r.TaskID], s.deliveries[r.TaskID], mailbox).Open
+		return r.taskID == d.DuplicateOf && r.mailbox == mailbox &&
+			tasks.OwnerOf(r.taskID, s.status[r.taskID], s.deliveries[r.taskID], mailbox).Open
 	})
 }

@@ -314,7 +314,7 @@ func testBackInPlace(s *suite) {
 			s.t.Errorf("%v, %v; want UID 1", got, err)
 		}
 	}
-	if got, err := s.Queue.Noted(s.ctx, p.folder, p.epoch, 1, 1); err != nil || len(got) != 1 || !got[0].Gone {
+	if got, err := s.Queue.Noted(s.ctx, p.folder, p.epoch, 1, 1); err != nil || len(got) != 1 || !got[0].Gone() {
 		s.t.Errorf("the ledger has %+v, %v; want it gone", got, err)
 	}
 	p.became([]tasks.Entry{s.unread(1, "m")}, "known")
