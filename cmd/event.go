@@ -156,12 +156,8 @@ func (s *services) knows(ctx context.Context, destination string) error {
 	if destination == "" || s.configured(destination) {
 		return nil
 	}
-	old := false
-	err := s.outbox.List(ctx, outbox.Filter{Destination: destination, Limit: 1}, func(outbox.Entry) error {
-		old = true
-		return nil
-	})
-	if err != nil || old {
+	old, err := s.outbox.List(ctx, outbox.Filter{Destination: destination, Limit: 1})
+	if err != nil || len(old) > 0 {
 		return err
 	}
 	return usage(fmt.Errorf("there is no destination %q, neither in the configuration nor among the events",
@@ -176,20 +172,25 @@ func (a *app) listEvents(ctx context.Context, s *services, f outbox.Filter, asJS
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		out := bufio.NewWriter(a.out)
-		err := s.outbox.List(ctx, f, func(e outbox.Entry) error { return printJSON(out, viewOfEvent(e, addresses)) })
-		return errors.Join(err, out.Flush())
-	}
 	limit := f.Limit
-	if limit == 0 {
+	if limit == 0 && !asJSON {
 		limit, f.Limit = tableLimit, tableLimit+1
 	}
-	g, n := a.table("id", "destination", "kind", "about", "state", "tries", "made", "error"), 0
-	err = s.outbox.List(ctx, f, func(e outbox.Entry) error {
-		if n++; n > limit {
-			return nil
+	entries, err := s.outbox.List(ctx, f)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		out := bufio.NewWriter(a.out)
+		for _, e := range entries {
+			if err := printJSON(out, viewOfEvent(e, addresses)); err != nil {
+				return err
+			}
 		}
+		return out.Flush()
+	}
+	g := a.table("id", "destination", "kind", "about", "state", "tries", "made", "error")
+	for _, e := range entries[:min(limit, len(entries))] {
 		about := addresses[e.InboxID]
 		if e.TaskID != 0 {
 			about = fmt.Sprint("task ", e.TaskID)
@@ -199,13 +200,9 @@ func (a *app) listEvents(ctx context.Context, s *services, f outbox.Filter, asJS
 			kind += ", " + text.Line(e.Action)
 		}
 		g.Add(e.ID, e.Destination, kind, about, e.Status, e.Attempts, a.whenKnown(&e.CreatedAt), g.Short(e.Error, 60))
-		return nil
-	})
-	if err != nil {
-		return err
 	}
 	a.show(g, "There are no events. The sections events and after of the configuration define them.")
-	if n > limit {
+	if len(entries) > limit {
 		a.tell("There are more; --limit shows more of them.\n")
 	}
 	return nil

@@ -152,12 +152,12 @@ func (s *services) matching(ctx context.Context, how eventChange, f outbox.Filte
 	if err := known(ctx, f.Destination); err != nil {
 		return nil, err
 	}
-	err := s.outbox.List(ctx, f, func(e outbox.Entry) error {
+	entries, err := s.outbox.List(ctx, f)
+	for _, e := range entries {
 		if !how.sends || s.configured(e.Destination) {
 			ids = append(ids, e.ID)
 		}
-		return nil
-	})
+	}
 	return ids, err
 }
 

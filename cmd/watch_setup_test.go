@@ -130,11 +130,10 @@ func TestOneConfigurationAtATime(t *testing.T) {
 	for !decided() {
 		time.Sleep(time.Millisecond)
 	}
-	events := 0
-	err = before.services.outbox.List(t.Context(), outbox.Filter{}, func(outbox.Entry) error { events++; return nil })
-	if err != nil || events != 1 {
+	events, err := before.services.outbox.List(t.Context(), outbox.Filter{})
+	if err != nil || len(events) != 1 {
 		t.Errorf("there are %d events, %v; want the one of before: the new configuration wants none of an inbox",
-			events, err)
+			len(events), err)
 	}
 	for _, s := range []*watch.Setup{old, next} {
 		s.End()

@@ -70,7 +70,7 @@ type Outbox interface {
 	Extend(ctx context.Context, lease time.Duration, claims ...outbox.Claim) (lost []outbox.Claim, err error)
 	InboxesDue(ctx context.Context, destination string) ([]int64, error) // without those that pause
 	Pause(ctx context.Context, inboxID int64, updatedAt time.Time, d time.Duration) error
-	List(ctx context.Context, f outbox.Filter, each func(outbox.Entry) error) error
+	List(ctx context.Context, f outbox.Filter) ([]outbox.Entry, error)
 }
 
 // Worker carries out actions. All fields must be set. Any number of processes may work.

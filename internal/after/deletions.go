@@ -26,17 +26,18 @@ func (w *Worker) Deletions(ctx context.Context, boxes []inbox.Inbox) ([]Deletion
 	for _, in := range boxes {
 		of[in.ID] = in
 	}
-	var entries []outbox.Entry
-	var ids []int64
 	live := outbox.Filter{Destination: outbox.Server, Statuses: []outbox.Status{outbox.Waiting, outbox.InProgress}}
-	err := w.Outbox.List(ctx, live, func(e outbox.Entry) error {
-		if _, ok := of[e.InboxID]; ok && e.Action == string(route.Delete) {
-			entries, ids = append(entries, e), append(ids, e.TaskID)
-		}
-		return nil
-	})
+	entries, err := w.Outbox.List(ctx, live)
 	if err != nil {
 		return nil, err
+	}
+	var ids []int64
+	entries = slices.DeleteFunc(entries, func(e outbox.Entry) bool {
+		_, ok := of[e.InboxID]
+		return !ok || e.Action != string(route.Delete)
+	})
+	for _, e := range entries {
+		ids = append(ids, e.TaskID)
 	}
 	known, err := withOriginals(ctx, w.Registry, ids)
 	if err != nil {

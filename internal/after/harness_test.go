@@ -220,13 +220,11 @@ func (r *rig) Pause(_ context.Context, _ int64, _ time.Time, d time.Duration) er
 	return nil
 }
 
-func (r *rig) List(_ context.Context, _ outbox.Filter, each func(outbox.Entry) error) error {
+func (r *rig) List(context.Context, outbox.Filter) (out []outbox.Entry, _ error) {
 	for _, e := range r.entries {
-		if err := each(*e); err != nil {
-			return err
-		}
+		out = append(out, *e)
 	}
-	return nil
+	return out, nil
 }
 
 func (r *rig) Receive(_ context.Context, want outbox.Want) (claims []outbox.Claim, _ error) {

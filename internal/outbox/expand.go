@@ -224,13 +224,9 @@ func rowsOf(entries []Entry, claims []Claim) [][]any {
 		if e.Body == nil {
 			e.Body = []byte{}
 		}
-		var visible any
-		if e.VisibleAt != nil {
-			visible = e.VisibleAt.UnixMicro()
-		}
 		rows[i] = []any{
 			e.EventID, e.OccurrenceID, e.Destination, e.Kind, e.TaskID, e.InboxID, e.Action, e.Body,
-			e.Status, e.Attempts, visible, receipts[e.EventID], db.Cut(e.Worker, 255), e.Error,
+			e.Status, e.Attempts, db.Micros(&e.VisibleAt), receipts[e.EventID], db.Cut(e.Worker, 255), e.Error,
 			e.CreatedAt, e.FinishedAt,
 		}
 	}

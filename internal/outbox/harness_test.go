@@ -137,15 +137,11 @@ func (b bench) finish(outcomes ...Outcome) (lost []Claim) {
 	return lost
 }
 
-func (b bench) all() (out []Entry) {
+func (b bench) all() []Entry {
 	b.t.Helper()
-	b.must(b.db.View(b.t.Context(), func(tx *gorm.DB) error {
-		rows, err := db.Query(tx, (*entryRow).into, "SELECT "+entryColumns+" FROM "+tableOutbox+" ORDER BY id")
-		for _, r := range rows {
-			out = append(out, r.entry())
-		}
-		return err
-	}))
+	query := "SELECT " + entryColumns + " FROM " + tableOutbox + " ORDER BY id"
+	out, err := db.Read(b.t.Context(), b.db, entryInto, query)
+	b.must(err)
 	return out
 }
 

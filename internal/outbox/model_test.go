@@ -105,19 +105,19 @@ func (m *machine) check(*rapid.T) {
 	var lines []string
 	after := map[int64]Entry{}
 	now := m.now()
-	m.must(m.List(m.Context(), Filter{}, func(e Entry) error {
+	listed, err := m.List(m.Context(), Filter{})
+	m.must(err)
+	for _, e := range listed {
 		whole, err := m.Get(m.Context(), e.ID)
-		if e.Body = whole.Body; err != nil {
-			return err
-		}
+		m.must(err)
+		e.Body = whole.Body
 		after[e.ID] = e
 		due := "never"
 		if e.VisibleAt != nil {
 			due = fmt.Sprint(int(e.VisibleAt.Sub(now).Round(time.Minute) / time.Minute))
 		}
 		lines = append(lines, line(e, due, e.FinishedAt != nil))
-		return nil
-	}))
+	}
 	m.same("a list", strings.Join(lines, "\n"), strings.Join(m.model.lines(), "\n"))
 	m.same("the receipts", m.receipts(), m.model.receipts())
 	occurrences, err := unexpanded(m.Context(), m.Store)

@@ -25,27 +25,21 @@ type Filter struct {
 	Limit       int           // the newest first when set, the oldest first otherwise
 }
 
-// List calls each for the entries that a filter selects, without their bodies.
-func (s *Store) List(ctx context.Context, f Filter, each func(Entry) error) error {
-	var rows []entryRow
+// List returns the entries that a filter selects, without their bodies.
+func (s *Store) List(ctx context.Context, f Filter) (entries []Entry, _ error) {
 	err := s.db.View(ctx, func(tx *gorm.DB) error {
 		now, err := s.db.Now(tx)
 		if err != nil {
 			return err
 		}
 		query, args := f.query(now)
-		rows, err = db.Query(tx, (*entryRow).into, query, args...)
+		entries, err = db.Query(tx, entryInto, query, args...)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("list the outbox: %w", err)
+		return nil, fmt.Errorf("list the outbox: %w", err)
 	}
-	for _, r := range rows {
-		if err := each(r.entry()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return entries, nil
 }
 
 func (f Filter) query(now time.Time) (string, []any) {
@@ -69,14 +63,14 @@ func (f Filter) query(now time.Time) (string, []any) {
 
 // Get fails with ErrNotFound.
 func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
-	rows, err := db.Read(ctx, s.db, (*entryRow).into, sqlEntry, id)
+	rows, err := db.Read(ctx, s.db, entryInto, sqlEntry, id)
 	switch {
 	case err != nil:
 		return Entry{}, fmt.Errorf("read entry %d of the outbox: %w", id, err)
 	case len(rows) == 0:
 		return Entry{}, ErrNotFound
 	}
-	return rows[0].entry(), nil
+	return rows[0], nil
 }
 
 // Retry requeues dead and skipped entries, with all attempts available again, and makes waiting

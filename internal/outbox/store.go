@@ -23,25 +23,12 @@ func New(d *db.DB) *Store { return &Store{d} }
 // errChanged means that what the transaction read was changed concurrently.
 var errChanged = fmt.Errorf("the outbox was %w", db.ErrChanged)
 
-// entryRow is a row of monitored_outbox.
-type entryRow struct {
-	Entry
-	visibleAt *int64
-}
-
-func (r *entryRow) into() []any {
+// entryInto is for a row of monitored_outbox.
+func entryInto(e *Entry) []any {
 	return []any{
-		&r.ID, &r.EventID, &r.OccurrenceID, &r.Destination, &r.Kind, &r.TaskID, &r.InboxID, &r.Action, &r.Body,
-		&r.Status, &r.Attempts, &r.Worker, &r.visibleAt, &r.Error, &r.CreatedAt, &r.FinishedAt,
+		&e.ID, &e.EventID, &e.OccurrenceID, &e.Destination, &e.Kind, &e.TaskID, &e.InboxID, &e.Action, &e.Body,
+		&e.Status, &e.Attempts, &e.Worker, db.Micros(&e.VisibleAt), &e.Error, &e.CreatedAt, &e.FinishedAt,
 	}
-}
-
-func (r *entryRow) entry() Entry {
-	if r.visibleAt != nil {
-		at := time.UnixMicro(*r.visibleAt).UTC()
-		r.VisibleAt = &at
-	}
-	return r.Entry
 }
 
 // Receive claims entries that are due, oldest first. An event waits until the previous event of its
@@ -53,20 +40,21 @@ func (s *Store) Receive(ctx context.Context, want Want) ([]Claim, error) {
 		if done, err := stand(tx, claims, InProgress); err != nil || len(done) > 0 {
 			return err // an earlier try was committed, and the answer was lost
 		}
-		due, err := db.Query(tx, (*entryRow).into, s.db.LockSkipLocked(sqlDue), want.Destination, now.UnixMicro(),
+		due, err := db.Query(tx, entryInto, s.db.LockSkipLocked(sqlDue), want.Destination, now.UnixMicro(),
 			want.InboxID, want.InboxID, now.UnixMicro(), want.Max)
 		claims = nil
 		if err != nil || len(due) == 0 {
 			return err
 		}
-		receipt, until, ids := rand.Text(), now.Add(want.Lease).UnixMicro(), make([]int64, len(due))
-		for i, r := range due {
-			ids[i] = r.ID
-			r.Status, r.Worker, r.visibleAt = InProgress, want.Worker, &until
-			r.Attempts++
-			claims = append(claims, Claim{r.entry(), receipt, now.Sub(r.CreatedAt)})
+		receipt, until, ids := rand.Text(), now.Add(want.Lease), make([]int64, len(due))
+		for i, e := range due {
+			ids[i] = e.ID
+			e.Status, e.Worker, e.VisibleAt = InProgress, want.Worker, &until
+			e.Attempts++
+			claims = append(claims, Claim{e, receipt, now.Sub(e.CreatedAt)})
 		}
-		matched, err := db.Exec(tx, sqlClaim, until, receipt, db.Cut(want.Worker, 255), ids, now.UnixMicro())
+		matched, err := db.Exec(tx, sqlClaim,
+			until.UnixMicro(), receipt, db.Cut(want.Worker, 255), ids, now.UnixMicro())
 		if err == nil && matched != int64(len(ids)) {
 			err = errChanged
 		}

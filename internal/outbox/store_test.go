@@ -342,7 +342,7 @@ func TestClaimReads(t *testing.T) {
 			_, err = db.Query(tx, (*madeRow).into, sqlMade, ids, "a receipt")
 			b.must(err)
 			before = b.reads(tx)
-			due, err := db.Query(tx, (*entryRow).into, b.db.LockSkipLocked(sqlDue),
+			due, err := db.Query(tx, entryInto, b.db.LockSkipLocked(sqlDue),
 				"crm", int64(math.MaxInt64), 0, 0, 0, taken)
 			if after = b.reads(tx); err == nil && len(due) != taken {
 				t.Errorf("%d entries are due, want %d", len(due), taken)
