@@ -319,8 +319,8 @@ func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Change
 
 func (a *app) inboxEnableCommand() *cobra.Command {
 	enable := func(ctx context.Context, s *services, in inbox.Inbox) error {
-		by := tasks.By(a.who(s.host()))
-		if err := s.inboxes.Enable(ctx, in.Address, by.Who(), by.Detail()); err != nil {
+		by := tasks.By{Who: a.who(s.host())}
+		if err := s.inboxes.Enable(ctx, in.Address, by.Who, by.Detail()); err != nil {
 			return err
 		}
 		in.Active = true
@@ -332,7 +332,7 @@ func (a *app) inboxEnableCommand() *cobra.Command {
 
 func (a *app) inboxDisableCommand() *cobra.Command {
 	disable := func(ctx context.Context, s *services, in inbox.Inbox) error {
-		return s.queue.Disable(ctx, tasks.By(a.who(s.host())), in.ID)
+		return s.queue.Disable(ctx, tasks.By{Who: a.who(s.host())}, in.ID)
 	}
 	return a.switchCommand("disable", "Leave inboxes alone; their registry and cursors stay",
 		"disable makes runs leave the inboxes alone. Their registry and cursors stay.", "Disabled", disable)

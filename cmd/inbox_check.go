@@ -138,10 +138,10 @@ func (a *app) inboxRewind(ctx context.Context, address string, opts rewindOption
 		if err := a.confirm(opts.yes, fmt.Sprintf("Rewind inbox %s?", in.Address)); err != nil {
 			return err
 		}
-		who := tasks.By(a.who(s.host()))
+		who := tasks.By{Who: a.who(s.host())}
 		return s.underLease(ctx, in, func(by inbox.Scan) error {
 			for _, p := range moves {
-				if err := s.inboxes.Rewind(ctx, by, p.Folder, p.To, who.Who(), who.Detail()); err != nil {
+				if err := s.inboxes.Rewind(ctx, by, p.Folder, p.To, who.Who, who.Detail()); err != nil {
 					return err
 				}
 				a.rewound(in, p)

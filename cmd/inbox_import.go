@@ -106,8 +106,8 @@ func (a *app) inboxImport(ctx context.Context, names []string, opts inboxImportO
 	}
 	return with(ctx, func(s *services) error {
 		opts.KnowsApp = s.knowsApp
-		by := tasks.By(a.who(s.host()))
-		opts.Who, opts.Detail = by.Who(), by.Detail()
+		by := tasks.By{Who: a.who(s.host())}
+		opts.Who, opts.Detail = by.Who, by.Detail()
 		plans, err := s.inboxes.PlanImport(ctx, entries, opts.ImportOptions)
 		if err != nil {
 			return noneImported(err)

@@ -11,6 +11,7 @@ import (
 
 	"postrider/internal/db"
 	"postrider/internal/inbox"
+	"postrider/internal/tasks"
 	"postrider/internal/tasks/sqlqueue"
 	"postrider/internal/testserver/memimap"
 	"postrider/internal/testserver/smtpsink"
@@ -58,7 +59,7 @@ func newManyInboxes(t *testing.T) string {
 		in, err := store.Add(t.Context(), in, password)
 		check(err)
 		if i == 23 {
-			check(sqlqueue.New(d).Disable(t.Context(), "ann", in.ID))
+			check(sqlqueue.New(d).Disable(t.Context(), tasks.By{Who: "ann"}, in.ID))
 		}
 	}
 	check(d.Close())

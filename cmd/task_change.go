@@ -182,7 +182,7 @@ func (a *app) changeTasks(c *cobra.Command, args []string, how change, opts chan
 	}
 	return a.with(c.Context(), func(s *services) error {
 		j := a.job(s.queue, how, opts)
-		j.By, j.IDs = tasks.By(a.who(s.host())), ids
+		j.By, j.IDs = tasks.By{Who: a.who(s.host())}, ids
 		if len(ids) == 0 {
 			if err := opts.lookUp(c.Context(), s, &filter); err != nil {
 				return err

@@ -47,7 +47,7 @@ func TestReportsAgain(t *testing.T) {
 		id := b.dies("one")
 		b.wantSent("dead", oneDead)
 		first := messageID(b.relay.sent[0].raw)
-		_, err := b.queue.Requeue(b.ctx, "ann", id)
+		_, err := b.queue.Requeue(b.ctx, tasks.By{Who: "ann"}, id)
 		b.check(err)
 		b.later()
 		b.wantSent("requeued, and not tried yet")
@@ -56,7 +56,7 @@ func TestReportsAgain(t *testing.T) {
 		if !strings.Contains(body(t, b.relay.sent[0].raw), fmt.Sprintf("postrider task resolve --delivered %d", id)) {
 			t.Errorf("the digest is\n%s\nwant the command that settles the task", b.relay.sent[0].raw)
 		}
-		_, err = b.queue.Requeue(b.ctx, "ann", id)
+		_, err = b.queue.Requeue(b.ctx, tasks.By{Who: "ann"}, id)
 		b.check(err)
 		b.ends(tasks.Dead, refused)
 		b.later()
@@ -64,10 +64,10 @@ func TestReportsAgain(t *testing.T) {
 		if again := messageID(b.relay.sent[0].raw); first == again {
 			t.Errorf("two digests have the Message-ID %s, want another one for another death", again)
 		}
-		_, err = b.queue.Requeue(b.ctx, "ann", id)
+		_, err = b.queue.Requeue(b.ctx, tasks.By{Who: "ann"}, id)
 		b.check(err)
 		b.ends(tasks.Dead, refused)
-		_, err = b.queue.Skip(b.ctx, "ann", id)
+		_, err = b.queue.Skip(b.ctx, tasks.By{Who: "ann"}, id)
 		b.check(err)
 		b.later()
 		b.wantSent("already settled by an operator")
@@ -112,7 +112,7 @@ func TestReportsBounces(t *testing.T) {
 		two := b.task("two")
 		b.ends(tasks.Forwarded, sent...)
 		bounces(two, "a@firm.example")
-		_, err := b.queue.Requeue(b.ctx, "ann", two)
+		_, err := b.queue.Requeue(b.ctx, tasks.By{Who: "ann"}, two)
 		b.check(err)
 		b.wantSent("retried before it was reported")
 		b.ends(tasks.Forwarded, sent[0])
@@ -121,7 +121,7 @@ func TestReportsBounces(t *testing.T) {
 		b.wantSent("not asked for")
 		b.Config.On = Kinds()
 		b.wantSent("bounced once more", "postrider: 1 message bounced")
-		_, err = b.queue.Purge(b.ctx, "ann", one)
+		_, err = b.queue.Purge(b.ctx, tasks.By{Who: "ann"}, one)
 		b.check(err)
 		b.dies("three")
 		b.wantSent("another", oneDead)
@@ -320,7 +320,7 @@ func TestForgets(t *testing.T) {
 			b.scan("no")
 		}
 		b.wantSent("both", "postrider: 1 message is dead, 1 inbox is unreachable")
-		if _, err := b.queue.Purge(b.ctx, "ann", id); err != nil {
+		if _, err := b.queue.Purge(b.ctx, tasks.By{Who: "ann"}, id); err != nil {
 			t.Fatal(err)
 		}
 		b.dies("two")

@@ -34,7 +34,7 @@ func TestAuditOfOlderEpochs(t *testing.T) {
 	uids := r.put("INBOX", letter("team 1"), letter("never 2"), letter("bulk 3"), letter("team 4"),
 		letter("lost 5"), letter("team 6"), letter("team 7"))
 	r.run()
-	_, err := r.queue.Purge(t.Context(), "ann", r.tasks()[3].ID)
+	_, err := r.queue.Purge(t.Context(), tasks.By{Who: "ann"}, r.tasks()[3].ID)
 	check(t, err)
 	check(t, r.imap.Expunge(address, "INBOX", uids[:6]...))
 	before, _ := r.audit(AuditOptions{})

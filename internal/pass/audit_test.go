@@ -110,7 +110,7 @@ func TestAuditReportsEachMessage(t *testing.T) {
 	for _, task := range r.tasks() {
 		ids[task.UID] = task.ID
 	}
-	_, err := r.queue.Purge(t.Context(), "ann", ids[9])
+	_, err := r.queue.Purge(t.Context(), tasks.By{Who: "ann"}, ids[9])
 	check(t, err)
 	check(t, r.imap.Expunge(address, "INBOX", 10))
 	r.put("INBOX", letter("team 11"))

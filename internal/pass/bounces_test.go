@@ -76,7 +76,7 @@ func TestReports(t *testing.T) {
 		t.Errorf("the task is %s (%s), want it skipped as a report, with what it says", got.Skip, got.Reason)
 	}
 
-	_, err = r.queue.Requeue(t.Context(), "test", 1)
+	_, err = r.queue.Requeue(t.Context(), tasks.By{Who: "test"}, 1)
 	check(t, err)
 	r.want(r.run(), Counters{Skipped: 1}) // it is read again when it is claimed
 	if want := []string{"report 1", "letter", "report 2", "report 1"}; !slices.Equal(f.read, want) {
@@ -142,7 +142,7 @@ func TestSuspended(t *testing.T) {
 		t.Fatalf("the relay got %d messages, and the task ended because %q", len(sent), got.Reason)
 	}
 	f.suspended = nil
-	_, err = r.queue.Requeue(t.Context(), "test", 1)
+	_, err = r.queue.Requeue(t.Context(), tasks.By{Who: "test"}, 1)
 	check(t, err)
 	r.want(r.run(), Counters{Forwarded: 1})
 	if sent := r.sink.Messages(); len(sent) != 2 || !slices.Equal(sent[1].To, []string{"gone@x.example"}) {

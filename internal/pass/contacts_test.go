@@ -84,7 +84,7 @@ func TestUndecided(t *testing.T) {
 	r.put("INBOX", unreadable("the invoice"))
 	r.want(r.run(), Counters{Registered: 1, SkippedNoMatch: 1})
 	task := r.wantTask(tasks.SkippedNoMatch, reason)
-	_, err := r.queue.Requeue(t.Context(), "a person", task.ID)
+	_, err := r.queue.Requeue(t.Context(), tasks.By{Who: "a person"}, task.ID)
 	check(t, err)
 	if task.Keep != tasks.KeepUndecided {
 		t.Errorf("the keep reason is %q, want %q", task.Keep, tasks.KeepUndecided)

@@ -355,7 +355,7 @@ func TestUnknownOutcomeIsHeld(t *testing.T) {
 		s.want("one uncertain 2")
 		s.wantSent()
 		wantCounted(t, s.servers[boxA], 1, 1)
-		_, err = s.queue.Requeue(t.Context(), "ann", id)
+		_, err = s.queue.Requeue(t.Context(), tasks.By{Who: "ann"}, id)
 		check(t, err)
 		s.pass.Config.Policy.Hold = false
 		s.wantNoError(s.run())

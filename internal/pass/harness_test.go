@@ -288,5 +288,5 @@ func (r *rig) rewind(f inbox.Folder) {
 // disable takes the inbox out of use.
 func (r *rig) disable() {
 	r.t.Helper()
-	check(r.t, r.queue.Disable(r.t.Context(), "ann", r.stored().ID))
+	check(r.t, r.queue.Disable(r.t.Context(), tasks.By{Who: "ann"}, r.stored().ID))
 }

@@ -159,7 +159,7 @@ func TestRetriedTooLarge(t *testing.T) {
 				t.Fatalf("the first pass reports %+v, want %+v", n, first)
 			}
 			for _, task := range r.tasks() {
-				_, err := r.queue.Requeue(t.Context(), "ann", task.ID)
+				_, err := r.queue.Requeue(t.Context(), tasks.By{Who: "ann"}, task.ID)
 				check(t, err)
 			}
 			r.put("INBOX", mails(2)...)

@@ -58,7 +58,7 @@ func TestOwnAddressAlone(t *testing.T) {
 	r.routes(rule)
 	r.wantReplay(ReplayOptions{}, ReplayCounts{Elsewhere: 1},
 		"message 0: self to [] -> self to [Desk@firm.example] forwarded", rule)
-	if _, err := r.queue.Requeue(t.Context(), "ann", r.tasks()[0].ID); err != nil {
+	if _, err := r.queue.Requeue(t.Context(), tasks.By{Who: "ann"}, r.tasks()[0].ID); err != nil {
 		t.Fatal(err)
 	}
 	r.want(r.run(), Counters{Forwarded: 1})
@@ -188,7 +188,7 @@ func TestOwnAddressPutBack(t *testing.T) {
 			r.want(r.run(), Counters{Registered: 1, Dead: 1})
 			rule.OwnAddress = tt.after
 			r.routes(rule)
-			if _, err := r.queue.Requeue(t.Context(), "ann", r.tasks()[0].ID); err != nil {
+			if _, err := r.queue.Requeue(t.Context(), tasks.By{Who: "ann"}, r.tasks()[0].ID); err != nil {
 				t.Fatal(err)
 			}
 			r.want(r.run(), Counters{Dead: 1})

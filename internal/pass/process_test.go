@@ -304,7 +304,7 @@ func TestRetryByTheCurrentRoutes(t *testing.T) {
 	table, err := route.Compile([]route.Rule{{Name: "fixed", To: []string{"intake@firm.example"}}})
 	check(t, err)
 	r.Routes = table
-	_, err = r.queue.Requeue(t.Context(), "ann", r.tasks()[0].ID)
+	_, err = r.queue.Requeue(t.Context(), tasks.By{Who: "ann"}, r.tasks()[0].ID)
 	check(t, err)
 	r.want(r.run(), Counters{Forwarded: 1})
 	r.wantArrived(msgs)

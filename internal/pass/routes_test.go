@@ -26,7 +26,7 @@ func TestRoutesDecideTheSameLater(t *testing.T) {
 	r.want(r.run(), Counters{Registered: 1, Skipped: 1})
 	task := r.wantTask(tasks.Skipped, `by_route: route "fresh" skips it`)
 	r.clock.advance(40 * 24 * time.Hour)
-	_, err := r.queue.Requeue(t.Context(), "a person", task.ID)
+	_, err := r.queue.Requeue(t.Context(), tasks.By{Who: "a person"}, task.ID)
 	check(t, err)
 	r.want(r.run(), Counters{Skipped: 1})
 }

@@ -215,7 +215,7 @@ func TestRecipientsThatHaveItAreNotSentToAgain(t *testing.T) {
 	})
 	t.Run("hold, it arrived", func(t *testing.T) {
 		r := mixedFates(t, route.Hold)
-		n, err := r.queue.Resolve(t.Context(), "ann", r.tasks()[0].ID)
+		n, err := r.queue.Resolve(t.Context(), tasks.By{Who: "ann"}, r.tasks()[0].ID)
 		if err != nil || n != 1 {
 			t.Fatalf("Resolve = %d, %v; want one task", n, err)
 		}
@@ -226,7 +226,7 @@ func TestRecipientsThatHaveItAreNotSentToAgain(t *testing.T) {
 	})
 	t.Run("hold, send again", func(t *testing.T) {
 		r := mixedFates(t, route.Hold)
-		n, err := r.queue.Requeue(t.Context(), "ann", r.tasks()[0].ID)
+		n, err := r.queue.Requeue(t.Context(), tasks.By{Who: "ann"}, r.tasks()[0].ID)
 		if err != nil || n != 1 {
 			t.Fatalf("Requeue = %d, %v; want one task", n, err)
 		}
@@ -271,10 +271,10 @@ func TestGivenUpInDoubt(t *testing.T) {
 	if !strings.Contains(owner.Reason, givenUp) {
 		t.Errorf("the reason is %q; want how often it was tried, and who may have it", owner.Reason)
 	}
-	if n, err := r.queue.Purge(t.Context(), "ann", owner.ID); n != 0 || err != nil {
+	if n, err := r.queue.Purge(t.Context(), tasks.By{Who: "ann"}, owner.ID); n != 0 || err != nil {
 		t.Errorf("Purge = %d, %v; want the task to stay", n, err)
 	}
-	n, err := r.queue.Requeue(t.Context(), "ann", owner.ID) // task resolve --retry
+	n, err := r.queue.Requeue(t.Context(), tasks.By{Who: "ann"}, owner.ID) // task resolve --retry
 	if n != 1 || err != nil {
 		t.Fatalf("Requeue = %d, %v; want one task", n, err)
 	}
@@ -311,7 +311,7 @@ func TestRetriedInDoubtAndGone(t *testing.T) {
 				r.put("Copies", msgs...)
 				r.want(r.run(), Counters{Registered: 1}) // it waits for the other task
 			}
-			_, err := r.queue.Requeue(t.Context(), "ann", r.tasks()[0].ID)
+			_, err := r.queue.Requeue(t.Context(), tasks.By{Who: "ann"}, r.tasks()[0].ID)
 			check(t, err)
 			check(t, r.imap.Expunge(address, "INBOX", uids...))
 			up.Store(true)
@@ -387,7 +387,7 @@ func TestAbandonedInADisabledInbox(t *testing.T) {
 	if got := r.sink.Messages(); len(got) != 1 || !slices.Equal(got[0].To, []string{"bob@firm.example"}) {
 		t.Errorf("%d messages arrived, want one, for bob", len(got))
 	}
-	n, err := r.queue.Resolve(t.Context(), "ann", cs[0].Task.ID)
+	n, err := r.queue.Resolve(t.Context(), tasks.By{Who: "ann"}, cs[0].Task.ID)
 	check(t, err)
 	r.run()
 	if copied := r.tasks()[1]; n != 1 || copied.Status != tasks.Forwarded || len(r.sink.Messages()) != 1 {

@@ -59,10 +59,10 @@ func owners(ds []Delivery, in DeliveryStatus) string {
 
 // BySkip is the reason of a task that an operator skipped.
 func BySkip(by By) string {
-	if why := by.Why(); why != "" {
-		return "by_operator: " + by.Who() + ": " + why
+	if by.Why != "" {
+		return "by_operator: " + by.Who + ": " + by.Why
 	}
-	return "by_operator: " + by.Who()
+	return "by_operator: " + by.Who
 }
 
 // Disabled is why tasks lose their claims when their inbox is disabled.

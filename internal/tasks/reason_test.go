@@ -37,7 +37,7 @@ func TestReasons(t *testing.T) {
 		{Stale(Received, "", false), "the task is received: its inbox was disabled"},
 		{Stale(Received, "", true), "the task is received: it was changed concurrently"},
 		{Conflict(Forwarded, "so"), "the lease was lost, so the status forwarded was not recorded; so"},
-		{BySkip("ann"), "by_operator: ann"},
+		{BySkip(By{Who: "ann"}), "by_operator: ann"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)

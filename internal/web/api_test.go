@@ -109,7 +109,7 @@ func TestOpenAPI(t *testing.T) {
 	s := newSite(t)
 	s.firm()
 	gone := s.number(`SELECT MIN(id) FROM monitored_emails_tasks WHERE status = 'forwarded'`)
-	if _, err := s.queue.Purge(t.Context(), "ann", gone); err != nil {
+	if _, err := s.queue.Purge(t.Context(), tasks.By{Who: "ann"}, gone); err != nil {
 		t.Fatal(err)
 	}
 	copied := s.put(msg{

@@ -88,7 +88,7 @@ func (s *Server) startAudit(ctx context.Context, in inbox.Inbox, by tasks.By) er
 	if f := s.running.begin(in.ID, s.Now()); f != nil {
 		return f
 	}
-	if err := s.Inboxes.AuditBegins(ctx, in.ID, by.Who(), by.Detail()); err != nil {
+	if err := s.Inboxes.AuditBegins(ctx, in.ID, by.Who, by.Detail()); err != nil {
 		s.running.end(in.ID)
 		return err
 	}
@@ -96,7 +96,7 @@ func (s *Server) startAudit(ctx context.Context, in inbox.Inbox, by tasks.By) er
 		defer s.running.end(in.ID)
 		ctx, cancel := context.WithTimeoutCause(s.running.ctx, auditTime, errTooLong)
 		defer cancel()
-		s.Audit(ctx, in, by.Who())
+		s.Audit(ctx, in, by.Who)
 		if errors.Is(ctx.Err(), context.Canceled) {
 			s.Log.Warn("an audit was stopped before its end; start it again", "inbox", in.Address)
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"postrider/internal/inbox"
 	"postrider/internal/tasks"
@@ -15,19 +14,19 @@ import (
 const maxWhy = 200
 
 // by is the user and the reason that the form has.
-func by(r *http.Request, u user) (tasks.By, string, *failure) {
-	why := strings.TrimSpace(r.PostFormValue("why"))
+func by(r *http.Request, u user) (tasks.By, *failure) {
+	who := tasks.By{Who: u.who(), Why: text.Line(r.PostFormValue("why"))}
 	switch {
-	case text.Line(why) == "":
-		return "", why, &failure{
+	case who.Why == "":
+		return who, &failure{
 			http.StatusUnprocessableEntity, "Nothing was changed: write why. The reason stands in the audit trail.",
 		}
-	case len([]rune(why)) > maxWhy:
-		return "", why, &failure{
+	case len([]rune(who.Why)) > maxWhy:
+		return who, &failure{
 			http.StatusUnprocessableEntity, "Nothing was changed: the reason is too long. It may have 200 characters.",
 		}
 	}
-	return tasks.By(u.who()).Because(text.Line(why)), why, nil
+	return who, nil
 }
 
 // changeMessage does what an operator chose, as the commands do.
@@ -45,9 +44,9 @@ func (s *Server) changeMessage(w http.ResponseWriter, r *http.Request, u user) e
 }
 
 func (s *Server) apply(w http.ResponseWriter, r *http.Request, u user, id int64, c choice) error {
-	who, why, bad := by(r, u)
+	who, bad := by(r, u)
 	if bad != nil {
-		return s.showMessage(w, r, u, bad.code, messageBody{ID: id, Problem: bad.says, Why: why})
+		return s.showMessage(w, r, u, bad.code, messageBody{ID: id, Problem: bad.says, Why: who.Why})
 	}
 	kept := ""
 	job := tasks.Job{
@@ -59,7 +58,7 @@ func (s *Server) apply(w http.ResponseWriter, r *http.Request, u user, id int64,
 	}
 	s.report.drop()
 	if kept != "" {
-		body := messageBody{ID: id, Problem: "Nothing was changed: " + kept + ".", Why: why}
+		body := messageBody{ID: id, Problem: "Nothing was changed: " + kept + ".", Why: who.Why}
 		return s.showMessage(w, r, u, http.StatusConflict, body)
 	}
 	path := "/messages/" + r.PathValue("id") + "?" + url.Values{"done": {c.Action}}.Encode()
@@ -77,13 +76,13 @@ func (s *Server) changeInbox(w http.ResponseWriter, r *http.Request, u user) err
 	if action != "enable" && action != "disable" && action != "audit" {
 		return errNoPage
 	}
-	who, why, bad := by(r, u)
+	who, bad := by(r, u)
 	if bad != nil {
-		return s.showInbox(w, r, u, bad.code, inboxBody{Inbox: in, Problem: bad.says, Why: why})
+		return s.showInbox(w, r, u, bad.code, inboxBody{Inbox: in, Problem: bad.says, Why: who.Why})
 	}
 	err = s.applyToInbox(r, in, action, who)
 	if bad, ok := errors.AsType[*failure](err); ok {
-		return s.showInbox(w, r, u, bad.code, inboxBody{Inbox: in, Problem: bad.says, Why: why})
+		return s.showInbox(w, r, u, bad.code, inboxBody{Inbox: in, Problem: bad.says, Why: who.Why})
 	}
 	if err != nil {
 		return err
@@ -98,7 +97,7 @@ func (s *Server) applyToInbox(r *http.Request, in inbox.Inbox, action string, wh
 	case "audit":
 		return s.startAudit(r.Context(), in, who)
 	case "enable":
-		return s.Inboxes.Enable(r.Context(), in.Address, who.Who(), who.Detail())
+		return s.Inboxes.Enable(r.Context(), in.Address, who.Who, who.Detail())
 	}
 	return s.Queue.Disable(r.Context(), who, in.ID)
 }

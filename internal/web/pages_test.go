@@ -154,7 +154,7 @@ func TestGone(t *testing.T) {
 	s := newSite(t)
 	s.firm()
 	id := s.number(`SELECT MIN(id) FROM monitored_emails_tasks WHERE status = 'forwarded'`)
-	if n, err := s.queue.Purge(t.Context(), "ann", id); n != 1 || err != nil {
+	if n, err := s.queue.Purge(t.Context(), tasks.By{Who: "ann"}, id); n != 1 || err != nil {
 		t.Fatalf("purged %d tasks, %v", n, err)
 	}
 	s.get("/messages/"+itoa(id)).has(t, http.StatusOK, "no longer in the registry", "Deleted from the registry", "ann")
@@ -218,7 +218,7 @@ func TestChangeMessageOfDisabled(t *testing.T) {
 	to := []tasks.Delivery{{Recipient: "desk@firm.example", Status: tasks.Sending}}
 	id := s.put(msg{inbox: box, status: tasks.Uncertain, to: to})
 	path := "/messages/" + itoa(id)
-	if err := s.queue.Disable(t.Context(), "ann", s.inboxID[box]); err != nil {
+	if err := s.queue.Disable(t.Context(), tasks.By{Who: "ann"}, s.inboxID[box]); err != nil {
 		t.Fatal(err)
 	}
 	s.get(path).lacks(t, waits)

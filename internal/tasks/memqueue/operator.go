@@ -131,7 +131,7 @@ func (q *Queue) change(by tasks.By, what string, ids []int64, may func(*task) bo
 		q.withdrawDisabled(t, now)
 		changed++
 		t.receipt = ""
-		q.event(now, id, by.Who(), what, by.Detail())
+		q.event(now, id, by.Who, what, by.Detail())
 	}
 	return changed
 }
@@ -146,9 +146,9 @@ func (q *Queue) Disable(_ context.Context, by tasks.By, inboxID int64) error {
 	now := q.now()
 	if in := q.inboxes[inboxID]; in != nil && in.active {
 		q.inboxTrail[inboxID] = append(q.inboxTrail[inboxID],
-			tasks.Event{At: now, Worker: by.Who(), Event: "disabled", Detail: by.Detail()})
+			tasks.Event{At: now, Worker: by.Who, Event: "disabled", Detail: by.Detail()})
 	}
-	q.disable(by.Who(), inboxID, now)
+	q.disable(by.Who, inboxID, now)
 	return nil
 }
 

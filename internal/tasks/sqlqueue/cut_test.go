@@ -330,7 +330,7 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 		if err := e.intact.Release(e.t.Context(), c, "", 0, nil); err != nil {
 			e.t.Fatal(err)
 		}
-		op := func() error { _, err := e.lossy.Skip(e.t.Context(), "ann", c.Task.ID); return err }
+		op := func() error { _, err := e.lossy.Skip(e.t.Context(), tasks.By{Who: "ann"}, c.Task.ID); return err }
 		return op, func() {
 			e.proves(c.Task.ID, tasks.Skipped, 0, "skipped")
 			e.owns(c.Task.ID, "desk@firm.example", "desk@firm.example")
@@ -338,7 +338,7 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 	},
 	"disable": func(e *example) (func() error, func()) {
 		c := e.claim()
-		return func() error { return e.lossy.Disable(e.t.Context(), "ann", e.inbox) }, func() {
+		return func() error { return e.lossy.Disable(e.t.Context(), tasks.By{Who: "ann"}, e.inbox) }, func() {
 			e.proves(c.Task.ID, tasks.Received, 0, "released")
 			if claims, err := e.intact.Receive(e.t.Context(), e.want(10)); err != nil || len(claims) != 0 {
 				e.t.Errorf("the answer to command %d was lost: claimed %d, %v; want none of a disabled inbox",
@@ -369,7 +369,7 @@ var trials = map[string]func(e *example) (op func() error, proof func()){
 		if err := e.intact.Finish(e.t.Context(), c.Receipt, tasks.Result{Status: tasks.Dead}); err != nil {
 			e.t.Fatal(err)
 		}
-		op := func() error { _, err := e.lossy.Requeue(e.t.Context(), "ann", c.Task.ID); return err }
+		op := func() error { _, err := e.lossy.Requeue(e.t.Context(), tasks.By{Who: "ann"}, c.Task.ID); return err }
 		return op, func() { e.proves(c.Task.ID, tasks.Received, 0, "dead", "requeued") }
 	},
 }

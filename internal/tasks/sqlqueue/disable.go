@@ -17,12 +17,12 @@ func (q *Queue) Disable(ctx context.Context, by tasks.By, inboxID int64) error {
 	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		active, err := first(tx, db.Value[bool], sqlIsActive, inboxID)
 		if err == nil {
-			_, err = q.disable(tx, now, by.Who(), inboxID)
+			_, err = q.disable(tx, now, by.Who, inboxID)
 		}
 		if err != nil || !active {
 			return err // disabled before: there is nothing to add to the trail
 		}
-		return db.Run(tx, sqlInboxEvent, inboxID, now, db.Cut(by.Who(), 255), "disabled", cut(by.Detail()))
+		return db.Run(tx, sqlInboxEvent, inboxID, now, db.Cut(by.Who, 255), "disabled", cut(by.Detail()))
 	})
 	return wrap(err, "disable inbox %d", inboxID)
 }

@@ -25,7 +25,7 @@ func TestEnabledMeanwhile(t *testing.T) {
 			}
 		}
 		must(q.Sending(t.Context(), c, tasks.Form{Mode: "redirect"}, ds))
-		must(q.Disable(t.Context(), tasks.By("op"), e.inbox))
+		must(q.Disable(t.Context(), tasks.By{Who: "op"}, e.inbox))
 		r.age(t, 2*time.Hour)
 		var ids []int64
 		must(q.db.View(t.Context(), func(tx *gorm.DB) (err error) {

@@ -48,7 +48,7 @@ func TestHeaders(t *testing.T) {
 			}
 		}
 		kept(ids[1:]...)
-		if _, err := q.Skip(t.Context(), "ann", ids[1:6]...); err != nil {
+		if _, err := q.Skip(t.Context(), tasks.By{Who: "ann"}, ids[1:6]...); err != nil {
 			t.Fatal(err)
 		}
 		r.exec(t, `DELETE FROM monitored_occurrences WHERE task_id <> ?`, ids[5])
@@ -58,7 +58,7 @@ func TestHeaders(t *testing.T) {
 		expire(2)
 		expire(0) // one has an occurrence, and the others go on
 		kept(ids[5:]...)
-		if n, err := q.Purge(t.Context(), "ann", ids[5]); err != nil || n != 1 {
+		if n, err := q.Purge(t.Context(), tasks.By{Who: "ann"}, ids[5]); err != nil || n != 1 {
 			t.Fatal(n, err)
 		}
 		kept(ids[6:]...)

@@ -148,7 +148,7 @@ func (q *Queue) byOperator(ctx context.Context, by tasks.By, what string, ids []
 			if err := do(tx, now, id); err != nil {
 				return err
 			}
-			if err := event(tx, now, id, by.Who(), what, by.Detail()); err != nil {
+			if err := event(tx, now, id, by.Who, what, by.Detail()); err != nil {
 				return err
 			}
 		}

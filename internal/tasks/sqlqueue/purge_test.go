@@ -41,7 +41,7 @@ func TestPurgeBesideRegister(t *testing.T) {
 			if err := tx.Exec(lock, claims[0].Task.ID).Error; err != nil {
 				return err
 			}
-			go func() { _, err := other.Purge(t.Context(), "ann", claims[0].Task.ID); ended <- err }()
+			go func() { _, err := other.Purge(t.Context(), tasks.By{Who: "ann"}, claims[0].Task.ID); ended <- err }()
 			r.waiting(t, 1)
 			go func() { _, err := q.Register(t.Context(), page); ended <- err }()
 			r.waiting(t, 2)

@@ -85,7 +85,7 @@ func TestRemoveCutShort(t *testing.T) {
 		r.exec(t, "DROP TRIGGER stop")
 		r.exec(t, "UPDATE monitored_emails SET is_active = 1 WHERE id = ?", first)
 		r.exec(t, "UPDATE monitored_emails_tasks SET status = 'dead' WHERE inbox_id = ?", first)
-		if n, err := q.Requeue(t.Context(), "ann", claims[4].Task.ID); n != 1 || err != nil {
+		if n, err := q.Requeue(t.Context(), tasks.By{Who: "ann"}, claims[4].Task.ID); n != 1 || err != nil {
 			t.Fatalf("requeued %d, %v; want 1", n, err)
 		}
 		if err := q.Remove(t.Context(), "ann", first); err != nil {

@@ -26,7 +26,7 @@ var disableTests = map[string]func(*suite){
 
 func (p place) disable() {
 	p.t.Helper()
-	p.must("disable", p.Queue.Disable(p.ctx, "ann", p.inbox))
+	p.must("disable", p.Queue.Disable(p.ctx, operatorAnn, p.inbox))
 }
 
 // testDisableClaims: a claimed task that is not being sent can no longer be sent. Nothing is
@@ -252,9 +252,9 @@ func testDisableOperated(do func(*suite, int64) (int, error), want int) func(*su
 	}
 }
 
-func resolved(s *suite, id int64) (int, error) { return s.Queue.Resolve(s.ctx, "ann", id) }
+func resolved(s *suite, id int64) (int, error) { return s.Queue.Resolve(s.ctx, operatorAnn, id) }
 
-func requeued(s *suite, id int64) (int, error) { return s.Queue.Requeue(s.ctx, "ann", id) }
+func requeued(s *suite, id int64) (int, error) { return s.Queue.Requeue(s.ctx, operatorAnn, id) }
 
 // testDisableAll: an inbox that is disabled keeps no other from sending.
 func testDisableAll(s *suite) {

@@ -82,7 +82,7 @@ func testDispositions(s *suite) {
 				Deliveries: t.Deliveries,
 			}
 			if purge {
-				n, err := s.Queue.Purge(s.ctx, "ann", id)
+				n, err := s.Queue.Purge(s.ctx, operatorAnn, id)
 				s.must("purge", err)
 				if n == 1 {
 					want = tasks.Disposition{UID: 4, TaskID: id, Status: status, Purged: true}

@@ -162,7 +162,7 @@ func testHistory(s *suite) {
 // testWhy: the trail says who, and why if that is given.
 func testWhy(s *suite) {
 	_, id := s.unknownOutcome()
-	_, err := s.Queue.Skip(s.ctx, tasks.By("ann").Because("she has it on paper"), id)
+	_, err := s.Queue.Skip(s.ctx, tasks.By{Who: "ann", Why: "she has it on paper"}, id)
 	s.must("skip", err)
 	trail, err := s.Queue.Events(s.ctx, id)
 	s.must("events", err)
@@ -180,7 +180,7 @@ func testInboxTrail(s *suite) {
 	p := s.place()
 	s.place().disable()
 	for range 2 {
-		s.must("disable", s.Queue.Disable(s.ctx, tasks.By("ann").Because("spam"), p.inbox))
+		s.must("disable", s.Queue.Disable(s.ctx, tasks.By{Who: "ann", Why: "spam"}, p.inbox))
 	}
 	trail, err := s.Queue.InboxEvents(s.ctx, p.inbox, 10)
 	s.must("events of the inbox", err)

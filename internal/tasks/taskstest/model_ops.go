@@ -260,7 +260,7 @@ func (o Operate) play(s *side) string {
 	do := map[string]func(context.Context, tasks.By, ...int64) (int, error){
 		"requeue": s.Queue.Requeue, "skip": s.Queue.Skip, "resolve": s.Queue.Resolve, "purge": s.Queue.Purge,
 	}[o.What]
-	n, err := do(s.ctx, "ann", ids...)
+	n, err := do(s.ctx, operatorAnn, ids...)
 	return fmt.Sprint(n, " ", s.failure(err))
 }
 
@@ -303,7 +303,7 @@ func (o Manage) play(s *side) string {
 	case "take over":
 		in.token = s.TakeOver(s.t, in.id)
 	case "disable":
-		err = s.Queue.Disable(s.ctx, "ann", in.id)
+		err = s.Queue.Disable(s.ctx, operatorAnn, in.id)
 	case "remove":
 		if err = s.Queue.Remove(s.ctx, "ann", in.id); err == nil {
 			s.makeInbox(o.N % 2)

@@ -67,7 +67,7 @@ func testNoted(s *suite) {
 	}
 	c := p.claimed(1, 3)[0]
 	s.finish(c, tasks.Forwarded)
-	_, err := s.Queue.Purge(s.ctx, "ann", c.Task.ID)
+	_, err := s.Queue.Purge(s.ctx, operatorAnn, c.Task.ID)
 	s.must("purge", err)
 	p.noted(want...)
 	got, err := s.Queue.Noted(s.ctx, p.folder, p.epoch, 3, 4)

@@ -47,7 +47,7 @@ func sendingAll(c tasks.Claim) []tasks.Delivery {
 // testCanOffer: what can be sent as it was registered is offered, as the registry has it.
 func testCanOffer(s *suite) {
 	p, off := s.place(), s.place()
-	s.must("disable", s.Queue.Disable(s.ctx, "ann", off.inbox))
+	s.must("disable", s.Queue.Disable(s.ctx, operatorAnn, off.inbox))
 	nobody := s.msg(3, "nobody")
 	nobody.Decision = &tasks.Decision{Revision: revision, Reason: "no route"}
 	for name, reg := range map[string]tasks.Registration{
@@ -150,9 +150,9 @@ func testOfferTaken(s *suite) {
 			s.finish(p.claimed(1, 1)[0], tasks.Dead)
 			s.requeue(id)
 		},
-		"disabled": func(p place, _ int64) { s.must("disable", s.Queue.Disable(s.ctx, "ann", p.inbox)) },
+		"disabled": func(p place, _ int64) { s.must("disable", s.Queue.Disable(s.ctx, operatorAnn, p.inbox)) },
 		"enabled again": func(p place, _ int64) {
-			s.must("disable", s.Queue.Disable(s.ctx, "ann", p.inbox))
+			s.must("disable", s.Queue.Disable(s.ctx, operatorAnn, p.inbox))
 			s.Enable(s.t, p.inbox)
 		},
 		"removed": func(p place, _ int64) { s.must("remove", s.Queue.Remove(s.ctx, "ann", p.inbox)) },

@@ -105,7 +105,7 @@ func testSeveral(s *suite) {
 	p, dead := s.bring(tasks.Dead)
 	_, held := s.bring(tasks.InProgress)
 	_, done := s.bring(tasks.Forwarded)
-	s.byAnn(s.Queue.Requeue(s.ctx, "ann", dead.Task.ID, held.Task.ID, done.Task.ID, 1<<40))
+	s.byAnn(s.Queue.Requeue(s.ctx, operatorAnn, dead.Task.ID, held.Task.ID, done.Task.ID, 1<<40))
 	s.has(held.Task.ID)
 	s.has(done.Task.ID)
 	s.stands(held.Task.ID, tasks.InProgress)

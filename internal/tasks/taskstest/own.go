@@ -167,7 +167,7 @@ func testSettled(s *suite) {
 			c.Task.Attempts = policy().MaxAttempts
 			ds := ending(c, tasks.Uncertain).Deliveries
 			s.must("finish", s.Queue.Finish(s.ctx, c.Receipt, policy().Settle(c.Task, c.At, ds)))
-			if n, err := s.Queue.Purge(s.ctx, "ann", c.Task.ID); n != 0 || err != nil {
+			if n, err := s.Queue.Purge(s.ctx, operatorAnn, c.Task.ID); n != 0 || err != nil {
 				s.t.Errorf("Purge = %d, %v; want the task to stay until it is resolved", n, err)
 			}
 			s.resolve(c.Task.ID)

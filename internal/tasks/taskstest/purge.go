@@ -29,7 +29,7 @@ func testPurge(s *suite) {
 	_, err := s.Queue.Get(s.ctx, id)
 	s.wantErr("get a purged task", err, tasks.ErrNotFound)
 	s.lastByAnn(id, "dead", "purged")
-	if n, err := s.Queue.Purge(s.ctx, "ann", id, other.Task.ID, 1<<40); n != 0 || err != nil {
+	if n, err := s.Queue.Purge(s.ctx, operatorAnn, id, other.Task.ID, 1<<40); n != 0 || err != nil {
 		s.t.Errorf("purge of what is gone, in progress, or never was: %d, %v; want 0", n, err)
 	}
 	s.lastByAnn(id, "dead", "purged")

@@ -335,7 +335,7 @@ func testRaceDisable(s *suite) {
 		s.together(3, func(i int, queue tasks.Queue) {
 			switch i {
 			case 0:
-				s.reports("disable", queue.Disable(s.ctx, "ann", p.inbox))
+				s.reports("disable", queue.Disable(s.ctx, operatorAnn, p.inbox))
 			case 1:
 				_, err := queue.Register(s.ctx, q.page(s.msg(1, content)))
 				s.reports("register", err)

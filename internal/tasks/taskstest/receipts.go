@@ -47,7 +47,7 @@ func testStale(s *suite) {
 	}
 	operator := func(c tasks.Claim, as tasks.Status, do func(context.Context, tasks.By, ...int64) (int, error)) {
 		s.finish(c, as)
-		s.byAnn(do(s.ctx, "ann", c.Task.ID))
+		s.byAnn(do(s.ctx, operatorAnn, c.Task.ID))
 	}
 	for name, lose := range map[string]func(p place, c tasks.Claim){
 		"claimed by another":   func(p place, _ tasks.Claim) { lost(p) },

@@ -37,7 +37,7 @@ func testRequeueBounced(s *suite) {
 		s.t.Errorf("ann is %+v; want her delivered now, and not bounced", d)
 	}
 	s.stands(copied, tasks.Skipped)
-	if n, err := s.Queue.Requeue(s.ctx, "ann", id); n != 0 || err != nil {
+	if n, err := s.Queue.Requeue(s.ctx, operatorAnn, id); n != 0 || err != nil {
 		s.t.Errorf("requeued what did not bounce: %d, %v; want 0", n, err)
 	}
 	s.arrive(id, ann, bounce, true)

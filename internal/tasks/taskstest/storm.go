@@ -68,7 +68,7 @@ func testRaceStorm(s *suite) {
 			again = append(again, t.ID)
 		}
 	})
-	_, err := s.Queue.Requeue(s.ctx, "ann", again...)
+	_, err := s.Queue.Requeue(s.ctx, operatorAnn, again...)
 	s.must("requeue", err)
 	w.drain()
 	w.check() // by now all that came was sent
@@ -160,7 +160,7 @@ func (w *storm) operate(q tasks.Queue) {
 	var err error
 	switch rand.IntN(4) {
 	case 0:
-		if err = q.Disable(w.ctx, "ann", p.inbox); rand.IntN(10) == 0 {
+		if err = q.Disable(w.ctx, operatorAnn, p.inbox); rand.IntN(10) == 0 {
 			err = errors.Join(err, q.Remove(w.ctx, "ann", w.last))
 		}
 	case 1:
@@ -168,7 +168,7 @@ func (w *storm) operate(q tasks.Queue) {
 			w.Enable(w.t, p.inbox)
 		}
 	case 2:
-		_, err = q.Requeue(w.ctx, "ann", ids...)
+		_, err = q.Requeue(w.ctx, operatorAnn, ids...)
 	case 3:
 		_, err = q.Expire(w.ctx, []int64{p.inbox}, 0, 3)
 	}

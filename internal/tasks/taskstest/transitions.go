@@ -106,7 +106,7 @@ func byOperator(name string, from []tasks.Status, to tasks.Status,
 	do func(q tasks.Queue, ctx context.Context, by tasks.By, ids ...int64) (int, error),
 ) deed {
 	return deed{name: name, from: from, to: to, operator: true, do: func(p place, c tasks.Claim) error {
-		n, err := do(p.Queue, p.ctx, "ann", c.Task.ID)
+		n, err := do(p.Queue, p.ctx, operatorAnn, c.Task.ID)
 		if err == nil && n == 0 {
 			return errNone
 		}

@@ -213,7 +213,9 @@ func sameDeliveries(a, b []tasks.Delivery) bool {
 	})
 }
 
-// byAnn checks the result of what the operator ann did to one task.
+var operatorAnn = tasks.By{Who: "ann"}
+
+// byAnn checks the result of what operatorAnn did to one task.
 func (s *suite) byAnn(n int, err error) {
 	s.t.Helper()
 	if n != 1 || err != nil {
@@ -221,7 +223,7 @@ func (s *suite) byAnn(n int, err error) {
 	}
 }
 
-func (s *suite) requeue(id int64) { s.t.Helper(); s.byAnn(s.Queue.Requeue(s.ctx, "ann", id)) }
-func (s *suite) skip(id int64)    { s.t.Helper(); s.byAnn(s.Queue.Skip(s.ctx, "ann", id)) }
-func (s *suite) resolve(id int64) { s.t.Helper(); s.byAnn(s.Queue.Resolve(s.ctx, "ann", id)) }
-func (s *suite) purge(id int64)   { s.t.Helper(); s.byAnn(s.Queue.Purge(s.ctx, "ann", id)) }
+func (s *suite) requeue(id int64) { s.t.Helper(); s.byAnn(s.Queue.Requeue(s.ctx, operatorAnn, id)) }
+func (s *suite) skip(id int64)    { s.t.Helper(); s.byAnn(s.Queue.Skip(s.ctx, operatorAnn, id)) }
+func (s *suite) resolve(id int64) { s.t.Helper(); s.byAnn(s.Queue.Resolve(s.ctx, operatorAnn, id)) }
+func (s *suite) purge(id int64)   { s.t.Helper(); s.byAnn(s.Queue.Purge(s.ctx, operatorAnn, id)) }
