@@ -34,18 +34,15 @@ func (r *destinationRow) into() []any {
 // Destinations returns the destinations that have failed since they last worked, by name.
 func (s *Store) Destinations(ctx context.Context) (map[string]Destination, error) {
 	out := map[string]Destination{}
-	err := s.db.View(ctx, func(tx *gorm.DB) error {
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return err
-		}
-		rows, err := db.Query(tx, (*destinationRow).into, sqlDestinations)
-		for _, r := range rows {
-			r.RetryIn = max(0, time.UnixMicro(r.retryAt).Sub(now))
-			out[r.Name] = r.Destination
-		}
-		return err
-	})
+	now, err := s.db.Clock(ctx)
+	var rows []destinationRow
+	if err == nil {
+		rows, err = db.Read(ctx, s.db, (*destinationRow).into, sqlDestinations)
+	}
+	for _, r := range rows {
+		r.RetryIn = max(0, time.UnixMicro(r.retryAt).Sub(now))
+		out[r.Name] = r.Destination
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the state of the destinations: %w", err)
 	}

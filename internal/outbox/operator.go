@@ -27,15 +27,11 @@ type Filter struct {
 
 // List returns the entries that a filter selects, without their bodies.
 func (s *Store) List(ctx context.Context, f Filter) (entries []Entry, _ error) {
-	err := s.db.View(ctx, func(tx *gorm.DB) error {
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return err
-		}
+	now, err := s.db.Clock(ctx)
+	if err == nil {
 		query, args := f.query(now)
-		entries, err = db.Query(tx, entryInto, query, args...)
-		return err
-	})
+		entries, err = db.Read(ctx, s.db, entryInto, query, args...)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list the outbox: %w", err)
 	}
@@ -188,20 +184,16 @@ type Count struct {
 
 // Stats counts the entries. It takes a few queries.
 func (s *Store) Stats(ctx context.Context) (counts []Count, _ error) {
-	err := s.db.View(ctx, func(tx *gorm.DB) error {
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return err
-		}
-		counts = nil
+	now, err := s.db.Clock(ctx)
+	var rows []countRow
+	if err == nil {
 		into := func(r *countRow) []any { return []any{&r.Destination, &r.Status, &r.N, &r.Failing, &r.oldest} }
-		rows, err := db.Query(tx, into, sqlStats)
-		for _, r := range rows {
-			r.Oldest, r.Age = r.oldest.Time, now.Sub(r.oldest.Time)
-			counts = append(counts, r.Count)
-		}
-		return err
-	})
+		rows, err = db.Read(ctx, s.db, into, sqlStats)
+	}
+	for _, r := range rows {
+		r.Oldest, r.Age = r.oldest.Time, now.Sub(r.oldest.Time)
+		counts = append(counts, r.Count)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("count the outbox: %w", err)
 	}

@@ -68,14 +68,10 @@ func (s *Store) Receive(ctx context.Context, want Want) ([]Claim, error) {
 
 // InboxesDue are the inboxes of entries that are due, without those that Pause holds back.
 func (s *Store) InboxesDue(ctx context.Context, destination string) (ids []int64, _ error) {
-	err := s.db.View(ctx, func(tx *gorm.DB) error {
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return err
-		}
-		ids, err = db.Query(tx, db.Value[int64], sqlInboxesDue, destination, now.UnixMicro(), now.UnixMicro())
-		return err
-	})
+	now, err := s.db.Clock(ctx)
+	if err == nil {
+		ids, err = db.Read(ctx, s.db, db.Value[int64], sqlInboxesDue, destination, now.UnixMicro(), now.UnixMicro())
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read outbox entries for %q: %w", destination, err)
 	}

@@ -266,12 +266,13 @@ func (q *Queue) Extend(ctx context.Context, lease time.Duration, receipts []task
 	for _, r := range receipts {
 		ids, tokens = append(ids, r.TaskID), append(tokens, r.Token)
 	}
-	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
+	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) (err error) {
 		args := touched(now, now.Add(lease).UnixMicro(), ids, tokens)
 		if err := db.Run(tx, sqlExtend, args...); err != nil {
 			return err
 		}
-		return tx.Raw(sqlHeld, ids, tokens).Scan(&held).Error
+		held, err = db.Query(tx, db.Value[int64], sqlHeld, ids, tokens)
+		return err
 	})
 	if err != nil {
 		return nil, wrap(err, "renew leases")

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"gorm.io/gorm"
-
 	"postrider/internal/db"
 	"postrider/internal/tasks"
 )
@@ -20,8 +18,8 @@ func (q *Queue) Dispositions(ctx context.Context, folderID, epoch int64, from, t
 }
 
 // Highest implements tasks.Queue.
-func (q *Queue) Highest(ctx context.Context, folderID, epoch int64) (uid uint32, err error) {
-	err = q.db.View(ctx, func(tx *gorm.DB) error { return tx.Raw(sqlHighest, folderID, epoch).Scan(&uid).Error })
+func (q *Queue) Highest(ctx context.Context, folderID, epoch int64) (uint32, error) {
+	uid, err := one[uint32](ctx, q, sqlHighest, folderID, epoch)
 	return uid, wrap(err, "read up to which UID folder %d is accounted for", folderID)
 }
 
@@ -30,7 +28,7 @@ func (q *Queue) Purged(ctx context.Context, inboxID int64, within time.Duration)
 	now, err := q.db.Clock(ctx)
 	if err == nil {
 		since := now.Add(-within)
-		err = q.db.View(ctx, func(tx *gorm.DB) error { return tx.Raw(sqlPurged, inboxID, since, since).Scan(&n).Error })
+		n, err = one[int](ctx, q, sqlPurged, inboxID, since, since)
 	}
 	return n, wrap(err, "count the purged tasks of inbox %d", inboxID)
 }
@@ -59,10 +57,7 @@ func (q *Queue) pages(
 	ctx context.Context, folderID, before int64, each func(epoch int64, first, last uint32) error,
 ) error {
 	for epoch := int64(-1); ; {
-		var next *int64
-		err := q.db.View(ctx, func(tx *gorm.DB) error {
-			return tx.Raw(sqlNextEpoch, folderID, epoch, before).Scan(&next).Error
-		})
+		next, err := one[*int64](ctx, q, sqlNextEpoch, folderID, epoch, before)
 		if err != nil || next == nil {
 			return wrap(err, "look for the epochs of folder %d", folderID)
 		}
@@ -77,17 +72,16 @@ func (q *Queue) pages(
 // pagesOf is pages for one epoch.
 func (q *Queue) pagesOf(ctx context.Context, folderID, epoch int64, each func(first, last uint32) error) error {
 	for last := int64(-1); ; {
-		var from, to *uint32
-		err := q.db.View(ctx, func(tx *gorm.DB) error {
-			return tx.Raw(sqlNextPage, folderID, epoch, last, q.page).Row().Scan(&from, &to)
-		})
-		if err != nil || to == nil {
+		type page struct{ from, to *uint32 } // nil when there are no more
+		into := func(p *page) []any { return []any{&p.from, &p.to} }
+		rows, err := db.Read(ctx, q.db, into, sqlNextPage, folderID, epoch, last, q.page)
+		if err != nil || rows[0].to == nil {
 			return wrap(err, "look for what folder %d had in an epoch", folderID)
 		}
-		if err := each(*from, *to); err != nil {
+		if err := each(*rows[0].from, *rows[0].to); err != nil {
 			return err
 		}
-		last = int64(*to)
+		last = int64(*rows[0].to)
 	}
 }
 

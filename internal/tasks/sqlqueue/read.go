@@ -3,7 +3,6 @@ package sqlqueue
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"math"
 	"slices"
@@ -253,40 +252,34 @@ func countConflicts(tx *gorm.DB, since time.Time, all map[int64]*tasks.Stats) er
 
 // DueOf implements tasks.Queue.
 func (q *Queue) DueOf(ctx context.Context, inboxIDs []int64) (map[int64]int, error) {
-	var due map[int64]int
-	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		now, err := q.db.Now(tx)
-		due = map[int64]int{}
-		for ids := range slices.Chunk(inboxIDs, inboxesAtOnce) {
-			var rows []inboxCount
-			if err == nil {
-				rows, err = db.Query(tx, (*inboxCount).into, sqlDueCounts, ids, now.UnixMicro())
-			}
-			for _, r := range rows {
-				due[r.InboxID] = r.N
-			}
+	due := map[int64]int{}
+	now, err := q.db.Clock(ctx)
+	for ids := range slices.Chunk(inboxIDs, inboxesAtOnce) {
+		var rows []inboxCount
+		if err == nil {
+			rows, err = db.Read(ctx, q.db, (*inboxCount).into, sqlDueCounts, ids, now.UnixMicro())
 		}
-		return err
-	})
+		for _, r := range rows {
+			due[r.InboxID] = r.N
+		}
+	}
 	return due, wrap(err, "count tasks that are due")
 }
 
 // NextDue implements tasks.Queue.
 func (q *Queue) NextDue(ctx context.Context, inboxIDs []int64) (in time.Duration, ok bool, err error) {
-	err = q.db.View(ctx, func(tx *gorm.DB) error {
-		now, err := q.db.Now(tx)
-		in, ok = 0, false // as at the first try
-		for ids := range slices.Chunk(inboxIDs, inboxesAtOnce) {
-			var at sql.NullInt64
-			if err == nil {
-				err = tx.Raw(sqlNextDue, ids, now.UnixMicro()).Row().Scan(&at)
-			}
-			left := time.UnixMicro(at.Int64).Sub(now)
-			if at.Valid && (!ok || left < in) {
-				in, ok = left, true
-			}
+	now, err := q.db.Clock(ctx)
+	for ids := range slices.Chunk(inboxIDs, inboxesAtOnce) {
+		var at *int64
+		if err == nil {
+			at, err = one[*int64](ctx, q, sqlNextDue, ids, now.UnixMicro())
 		}
-		return err
-	})
+		if at == nil {
+			continue
+		}
+		if left := time.UnixMicro(*at).Sub(now); !ok || left < in {
+			in, ok = left, true
+		}
+	}
 	return in, ok, wrap(err, "find when the next task is due")
 }

@@ -143,10 +143,7 @@ func (q *Queue) Baseline(ctx context.Context, page tasks.Page) error {
 
 // Unreconciled implements tasks.Queue.
 func (q *Queue) Unreconciled(ctx context.Context, folderID, epoch int64) (bool, error) {
-	var n int
-	err := q.db.View(ctx, func(tx *gorm.DB) error {
-		return tx.Raw(sqlUnreconciled, folderID, epoch).Scan(&n).Error
-	})
+	n, err := one[int](ctx, q, sqlUnreconciled, folderID, epoch)
 	return n > 0, wrap(err, "look for tasks of an older UIDVALIDITY")
 }
 

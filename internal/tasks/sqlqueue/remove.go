@@ -34,11 +34,10 @@ func (q *Queue) Remove(ctx context.Context, who string, inboxID int64) error {
 	}
 	for more := err == nil; more && err == nil; {
 		err = q.removing(ctx, who, inboxID, func(tx *gorm.DB, _ time.Time) error {
-			var upTo []byte
-			if err := tx.Raw(sqlOnceUpTo, inboxID, q.page).Row().Scan(&upTo); err != nil {
+			upTo, err := first(tx, db.Value[[]byte], sqlOnceUpTo, inboxID, q.page)
+			if more = upTo != nil; err != nil || !more {
 				return err
 			}
-			more = upTo != nil
 			return db.Run(tx, sqlDeleteOnceUpTo, inboxID, upTo)
 		})
 	}

@@ -19,6 +19,7 @@
 package sqlqueue
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -66,6 +67,16 @@ func first[R any](tx *gorm.DB, into func(*R) []any, sql string, args ...any) (ro
 	return row, err
 }
 
+// one is the value of a query that has one, in a View of its own; the zero value when there is no
+// row.
+func one[V any](ctx context.Context, q *Queue, sql string, args ...any) (v V, _ error) {
+	rows, err := db.Read(ctx, q.db, db.Value[V], sql, args...)
+	if len(rows) > 0 {
+		v = rows[0]
+	}
+	return v, err
+}
+
 // touched are the arguments of a statement that begins with touch.
 func touched(now time.Time, args ...any) []any {
 	return append([]any{now, now.Add(time.Microsecond), now}, args...)
@@ -77,8 +88,8 @@ func event(tx *gorm.DB, at time.Time, taskID int64, worker, name, detail string)
 
 // noteOnce adds a line to the trail of a task, unless it is there already.
 func noteOnce(tx *gorm.DB, at time.Time, taskID int64, worker string, n tasks.Note) error {
-	var noted int64
-	if err := tx.Raw(sqlEventLike, taskID, n.Event, cut(n.Detail)).Scan(&noted).Error; err != nil || noted > 0 {
+	noted, err := first(tx, db.Value[int], sqlEventLike, taskID, n.Event, cut(n.Detail))
+	if err != nil || noted > 0 {
 		return err
 	}
 	return event(tx, at, taskID, worker, n.Event, n.Detail)
