@@ -147,7 +147,7 @@ func (s *services) standings(ctx context.Context) ([]outbox.Standing, error) {
 	if len(s.cfg.AfterKinds()) > 0 {
 		all = append(all, outbox.Destination{Name: outbox.Server})
 	}
-	return s.outbox.Standings(ctx, time.Now(), all...)
+	return s.outbox.Standings(ctx, all...)
 }
 
 // printStandings prints a line for each destination with events that wait, or are dead.

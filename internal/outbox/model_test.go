@@ -127,7 +127,7 @@ func (m *machine) check(*rapid.T) {
 	for _, name := range m.destinations() {
 		configured = append(configured, Destination{Name: name})
 	}
-	standings, err := m.Standings(m.Context(), now, configured...)
+	standings, err := m.Standings(m.Context(), configured...)
 	m.must(err)
 	var counts []string
 	for _, s := range standings {

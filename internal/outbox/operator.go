@@ -171,36 +171,3 @@ func (s *Store) byOperator(ctx context.Context, who, what, find string, ids []in
 	}
 	return n, nil
 }
-
-// Count is how many entries of a destination are in a status.
-type Count struct {
-	Destination string
-	Status      Status
-	N           int
-	Failing     int           // those whose last try failed
-	Oldest      time.Time     // when the oldest of them was made
-	Age         time.Duration // of the oldest
-}
-
-// Stats counts the entries. It takes a few queries.
-func (s *Store) Stats(ctx context.Context) (counts []Count, _ error) {
-	now, err := s.db.Clock(ctx)
-	var rows []countRow
-	if err == nil {
-		into := func(r *countRow) []any { return []any{&r.Destination, &r.Status, &r.N, &r.Failing, &r.oldest} }
-		rows, err = db.Read(ctx, s.db, into, sqlStats)
-	}
-	for _, r := range rows {
-		r.Oldest, r.Age = r.oldest.Time, now.Sub(r.oldest.Time)
-		counts = append(counts, r.Count)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("count the outbox: %w", err)
-	}
-	return counts, nil
-}
-
-type countRow struct {
-	Count
-	oldest db.Time
-}

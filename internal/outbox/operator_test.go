@@ -41,9 +41,9 @@ func TestOperator(t *testing.T) {
 		if n := count(b.Expire(t.Context(), -time.Hour, 10)); n != 1 {
 			t.Errorf("%d were deleted, want the one that is done", n)
 		}
-		counts, err := b.Stats(t.Context())
+		counts, err := b.counts(t.Context())
 		b.must(err)
-		if len(counts) != 1 || counts[0].Status != InProgress || counts[0].N != 3 || counts[0].Oldest.IsZero() {
+		if len(counts) != 1 || counts[0].status != InProgress || counts[0].n != 3 || counts[0].oldest.IsZero() {
 			t.Errorf("the counts are %+v, want three in progress", counts)
 		}
 		if n := count(b.Purge(t.Context(), "anna", ids...)); n != 0 {

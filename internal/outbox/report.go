@@ -3,8 +3,11 @@ package outbox
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
+
+	"postrider/internal/db"
 )
 
 // Standing is the state of a destination. Its JSON is what `status --json` prints.
@@ -55,11 +58,33 @@ func (st Standing) Live() int { return st.Counts[Waiting] + st.Counts[InProgress
 // Dead is how many entries were given up.
 func (st Standing) Dead() int { return st.Counts[DeadLetter] }
 
+// count is how many entries of a destination are in a status.
+type count struct {
+	destination string
+	status      Status
+	n, failing  int     // failing: those whose last try failed
+	oldest      db.Time // when the oldest of them was made
+}
+
+func (c *count) into() []any { return []any{&c.destination, &c.status, &c.n, &c.failing, &c.oldest} }
+
+func (s *Store) counts(ctx context.Context) ([]count, error) {
+	counts, err := db.Read(ctx, s.db, (*count).into, sqlStats)
+	if err != nil {
+		return nil, fmt.Errorf("count the outbox: %w", err)
+	}
+	return counts, nil
+}
+
 // Standings returns the states of the configured destinations, and of other destinations with
 // waiting or dead events, by name. If a destination had another target before, the failures of that
 // target do not count. It takes a few queries.
-func (s *Store) Standings(ctx context.Context, now time.Time, configured ...Destination) ([]Standing, error) {
-	counts, err := s.Stats(ctx)
+func (s *Store) Standings(ctx context.Context, configured ...Destination) ([]Standing, error) {
+	now, err := s.db.Clock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	counts, err := s.counts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -74,23 +99,23 @@ func (s *Store) Standings(ctx context.Context, now time.Time, configured ...Dest
 			delete(states, d.Name)
 		}
 	}
-	live := func(c Count) bool { return c.Status == Waiting || c.Status == InProgress }
+	live := func(c count) bool { return c.status == Waiting || c.status == InProgress }
 	for _, c := range counts {
-		if by[c.Destination] == nil && (live(c) || c.Status == DeadLetter) {
-			by[c.Destination] = &Standing{
-				Name: c.Destination, Counts: map[Status]int{}, Removed: c.Destination != Server,
+		if by[c.destination] == nil && (live(c) || c.status == DeadLetter) {
+			by[c.destination] = &Standing{
+				Name: c.destination, Counts: map[Status]int{}, Removed: c.destination != Server,
 			}
 		}
 	}
 	for _, c := range counts {
-		if st := by[c.Destination]; st != nil {
-			st.Counts[c.Status] = c.N
-			if c.Status == Waiting {
-				st.Failing = c.Failing
+		if st := by[c.destination]; st != nil {
+			st.Counts[c.status] = c.n
+			if c.status == Waiting {
+				st.Failing = c.failing
 			}
-			oldest, first := c.Oldest.UTC(), st.OldestWaitingAt
-			if live(c) && c.Destination != Server && (first == nil || oldest.Before(*first)) {
-				st.OldestWaitingAt, st.OldestWaiting = &oldest, c.Age
+			oldest, first := c.oldest.UTC(), st.OldestWaitingAt
+			if live(c) && c.destination != Server && (first == nil || oldest.Before(*first)) {
+				st.OldestWaitingAt, st.OldestWaiting = &oldest, now.Sub(oldest)
 			}
 		}
 	}
@@ -99,7 +124,7 @@ func (s *Store) Standings(ctx context.Context, now time.Time, configured ...Dest
 		d := states[name]
 		st.LastError, st.Gone = d.LastError, d.Gone
 		if d.RetryIn > 0 && !d.Gone {
-			at := now.Add(d.RetryIn).UTC()
+			at := now.Add(d.RetryIn)
 			st.RetryAt = &at
 		}
 		out = append(out, *st)

@@ -20,7 +20,7 @@ func TestStandings(t *testing.T) {
 	b.happen(Occurrence{Kind: Dead, TaskID: 2})
 	b.expand(to("crm", "bus"))
 	b.ahead.Add(int64(2 * time.Hour))
-	all, err := b.Standings(t.Context(), time.Now(), Destination{Name: "bus"}, Destination{Name: "idle"})
+	all, err := b.Standings(t.Context(), Destination{Name: "bus"}, Destination{Name: "idle"})
 	b.must(err)
 	for i, name := range []string{"bus", "crm", "idle"} {
 		st, wants := all[i], name != "idle"
@@ -46,7 +46,7 @@ func TestStandingOfActions(t *testing.T) {
 			Outcome{Claim: claims[0], Status: Waiting, Error: "refused", Delay: time.Hour},
 			Outcome{Claim: claims[1], Status: Waiting, Delay: time.Hour},
 		)
-		all, err := b.Standings(t.Context(), time.Now())
+		all, err := b.Standings(t.Context())
 		b.must(err)
 		if len(all) != 1 || all[0].Name != Server || all[0].Live() != 2 || all[0].Failing != 1 ||
 			all[0].Removed || all[0].OldestWaitingAt != nil {
@@ -64,7 +64,7 @@ func TestStandingOfDead(t *testing.T) {
 	for _, name := range []string{"crm", Server} {
 		b.finish(Outcome{Claim: b.receive(name)[0], Status: DeadLetter})
 	}
-	all, err := b.Standings(t.Context(), time.Now())
+	all, err := b.Standings(t.Context())
 	b.must(err)
 	if len(all) != 2 || all[0].Dead() != 1 || all[1].Dead() != 1 ||
 		!strings.HasSuffix(all[0].Stopped(), "postrider event skip --destination crm") {
@@ -80,7 +80,7 @@ func TestStandingOfGone(t *testing.T) {
 	_, err := b.fault(t.Context(), d, verdict{fault: ErrGone, asked: time.Hour, gone: true})
 	b.must(err)
 	for target, gone := range map[string]bool{d.Target: true, Digest("https://new"): false} {
-		all, err := b.Standings(t.Context(), time.Now(), Destination{Name: "crm", Target: target})
+		all, err := b.Standings(t.Context(), Destination{Name: "crm", Target: target})
 		b.must(err)
 		if len(all) != 1 || all[0].Gone != gone || all[0].LastError != "" != gone || all[0].RetryAt != nil {
 			t.Errorf("it stands at %+v, want gone to be %t", all, gone)
