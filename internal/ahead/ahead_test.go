@@ -67,7 +67,7 @@ func (b bench) register(n int) {
 	page := tasks.Page{InboxID: b.inbox.ID, FolderID: b.inbox.Folders[0].ID, Epoch: 1, Cursor: uint32(n)}
 	for uid := range uint32(n) {
 		page.Entries = append(page.Entries, tasks.Entry{
-			UID: uid + 1, Outline: sha256.Sum256(fmt.Append(nil, "o", uid)),
+			UID: uid + 1, Stated: tasks.Stated{Size: int64(uid)},
 			Identity: tasks.Identity{Fingerprint: sha256.Sum256(fmt.Append(nil, uid))},
 			Decision: &tasks.Decision{Revision: "r1", Route: "desk", Recipients: []string{"desk@firm.example"}},
 		})

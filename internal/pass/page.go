@@ -230,10 +230,8 @@ func (s *scanner) newPage(f *folder, cursor uint32) tasks.Page {
 
 // outlined is the entry of a message whose content is not known.
 func outlined(m imapsrc.Meta) tasks.Entry {
-	o := stated(m).Outline()
-	return tasks.Entry{
-		UID: m.UID, Outline: o, Stated: stated(m), Identity: tasks.Identity{Fingerprint: o, Size: m.Size},
-	}
+	said := stated(m)
+	return tasks.Entry{UID: m.UID, Stated: said, Identity: tasks.Identity{Fingerprint: said.Outline(), Size: m.Size}}
 }
 
 // entry is what is registered of a message, with the decision on it if its content is at hand.

@@ -113,7 +113,8 @@ func (p *planner) plan(e Entry) Planned {
 // its content was never read. Of two equal messages, each finds a different task, or a different
 // message from before the start. Tasks that still need their message come first.
 func (p *planner) earlier(e Entry) (Seen, bool) {
-	for _, key := range []message.Fingerprint{e.Identity.Fingerprint, e.Outline} {
+	outline := e.Outline()
+	for _, key := range []message.Fingerprint{e.Identity.Fingerprint, outline} {
 		left := slices.DeleteFunc(slices.Clone(p.rows[key]), func(r Seen) bool {
 			return r.FolderID != p.page.FolderID || r.Epoch == p.page.Epoch || r.TaskID == 0 ||
 				p.here[r.TaskID] || r.PurgedAs == purgedVanished
@@ -124,10 +125,10 @@ func (p *planner) earlier(e Entry) (Seen, bool) {
 			return r, true
 		}
 	}
-	if p.before[e.Outline] == 0 {
+	if p.before[outline] == 0 {
 		return Seen{}, false
 	}
-	p.before[e.Outline]--
+	p.before[outline]--
 	return Seen{}, true
 }
 

@@ -2,15 +2,23 @@ package tasks
 
 import (
 	"crypto/sha256"
+	"strings"
 	"testing"
 
 	"postrider/internal/message"
 )
 
-func hash(s string) message.Fingerprint { return sha256.Sum256([]byte(s)) }
+// hash is the fingerprint of a content, or of "outline of " a content.
+func hash(s string) message.Fingerprint {
+	if content, ok := strings.CutPrefix(s, "outline of "); ok {
+		return entry(1, content).Outline()
+	}
+	return sha256.Sum256([]byte(s))
+}
 
 func entry(uid uint32, content string) Entry {
-	return Entry{UID: uid, Identity: Identity{Fingerprint: hash(content)}, Outline: hash("outline of " + content)}
+	is := hash(content)
+	return Entry{UID: uid, Identity: Identity{Fingerprint: is}, Stated: Stated{Size: int64(is[0])}}
 }
 
 // TestPlan decides on one message by what the ledger knows. The page is of folder 1 under epoch 5.
@@ -82,7 +90,7 @@ func TestPlan(t *testing.T) {
 // content does not come.
 func TestPlanOfWhatCannotBeRead(t *testing.T) {
 	e := entry(9, "a")
-	e.Identity.Fingerprint = e.Outline
+	e.Identity.Fingerprint = e.Outline()
 	got := Plan(Page{Entries: []Entry{e}}, map[uint32]Seen{9: {TaskID: 3, Skip: SkipVanished}}, nil)[0]
 	if want := (Planned{Entry: e, Fate: Known, TaskID: 3}); got != want {
 		t.Errorf("%+v, want %+v", got, want)

@@ -27,16 +27,18 @@ type Page struct {
 // Entry is one message of a page.
 type Entry struct {
 	UID      uint32
-	Outline  message.Fingerprint // by which a message that was there before the start is known again
-	Stated   Stated              // what the outline was made of
+	Stated   Stated
 	Identity Identity
 	Decision *Decision // nil: to be decided at the first claim
 	Mode     string    // the form in which it has to go out; mostly empty, and decided later
 	Header   *Header   // to be kept for events; nil when no event includes it, or it is not known
 }
 
+// Outline is that by which a message that was there before the start is known again.
+func (e Entry) Outline() message.Fingerprint { return e.Stated.Outline() }
+
 // Read reports whether the content is known, and not only the outline.
-func (e Entry) Read() bool { return e.Identity.Fingerprint != e.Outline }
+func (e Entry) Read() bool { return e.Identity.Fingerprint != e.Outline() }
 
 // Decision is who gets a message: made once, and recorded with the task.
 type Decision struct {

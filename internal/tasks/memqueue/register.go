@@ -103,7 +103,7 @@ func (q *Queue) plan(page tasks.Page) []tasks.Planned {
 		if r := q.ledger.at[place{page.FolderID, page.Epoch, e.UID}]; r != nil {
 			seen[e.UID] = q.seen(r)
 		}
-		keys = append(keys, e.Identity.Fingerprint, e.Outline)
+		keys = append(keys, e.Identity.Fingerprint, e.Outline())
 	}
 	return tasks.Plan(page, seen, q.alike(keys...))
 }
@@ -132,7 +132,7 @@ func (q *Queue) register(page tasks.Page, p tasks.Planned, now time.Time) tasks.
 		q.see(page, p.Entry, reg.TaskID, p.PurgedAs)
 	}
 	if p.Read {
-		q.ledger.read(reg.TaskID, p.Entry.Outline, p.Entry.Identity.Fingerprint)
+		q.ledger.read(reg.TaskID, p.Entry.Outline(), p.Entry.Identity.Fingerprint)
 	}
 	return reg
 }
@@ -142,7 +142,7 @@ func (q *Queue) register(page tasks.Page, p tasks.Planned, now time.Time) tasks.
 func (q *Queue) see(page tasks.Page, e tasks.Entry, taskID int64, purgedAs string) {
 	key := e.Identity.Fingerprint
 	if taskID == 0 {
-		key = e.Outline
+		key = e.Outline()
 	}
 	q.ledger.note(&row{
 		place: place{page.FolderID, page.Epoch, e.UID}, inboxID: page.InboxID,

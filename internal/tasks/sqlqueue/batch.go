@@ -211,7 +211,7 @@ func (b *batch) enter(tx *gorm.DB, regs []tasks.Registration) error {
 		if !p.Read {
 			continue
 		}
-		content, outline := p.Entry.Identity.Fingerprint, p.Entry.Outline
+		content, outline := p.Entry.Identity.Fingerprint, p.Entry.Outline()
 		if err := db.Run(tx, sqlReadSeen, content, outline, regs[i].TaskID); err != nil {
 			return err
 		}

@@ -82,7 +82,7 @@ func entries(from uint32, n int) []tasks.Entry {
 	for i := range out {
 		uid := from + uint32(i)
 		out[i] = tasks.Entry{
-			UID: uid, Outline: sha256.Sum256(fmt.Append(nil, "o", uid)),
+			UID: uid, Stated: tasks.Stated{Size: int64(uid)},
 			Identity: tasks.Identity{Fingerprint: sha256.Sum256(fmt.Append(nil, uid))},
 			Decision: &tasks.Decision{Revision: "r1", Route: "desk", Recipients: []string{"desk@firm.example"}},
 		}
@@ -130,7 +130,8 @@ func keysAndUIDs(n int) ([][]byte, []uint32) {
 	var keys [][]byte
 	var uids []uint32
 	for _, e := range entries(1_000_000, n) {
-		keys, uids = append(keys, e.Identity.Fingerprint[:], e.Outline[:]), append(uids, e.UID)
+		outline := e.Outline()
+		keys, uids = append(keys, e.Identity.Fingerprint[:], outline[:]), append(uids, e.UID)
 	}
 	return keys, uids
 }

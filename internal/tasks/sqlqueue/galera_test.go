@@ -95,7 +95,7 @@ func pageIn(t *testing.T, r registry, uid uint32) tasks.Page {
 	return tasks.Page{
 		InboxID: inbox, FolderID: r.folder(t, inbox, "INBOX", 7), Epoch: 7, Cursor: uid, Dedupe: tasks.DedupeInbox,
 		Entries: []tasks.Entry{{
-			UID: uid, Outline: message.Fingerprint{1}, Identity: tasks.Identity{Fingerprint: message.Fingerprint{2}},
+			UID: uid, Identity: tasks.Identity{Fingerprint: message.Fingerprint{2}},
 			Decision: &tasks.Decision{Revision: "r1", Recipients: []string{"desk@example.com"}},
 		}},
 	}

@@ -183,7 +183,7 @@ func (h *hand) offer(ctx context.Context, t tasks.Task) error {
 
 func entryOf(folderID int64, uid uint32) tasks.Entry {
 	e := tasks.Entry{
-		UID: uid, Outline: sha256.Sum256(fmt.Append(nil, "outline", folderID, uid)), Decision: decisionOf(uid),
+		UID: uid, Stated: tasks.Stated{Size: folderID<<32 + int64(uid)}, Decision: decisionOf(uid),
 		Identity: tasks.Identity{Fingerprint: sha256.Sum256(fmt.Append(nil, folderID, contentOf(uid)))},
 	}
 	if uid%11 == 0 && contentOf(uid+1) != uid { // its copy would be first

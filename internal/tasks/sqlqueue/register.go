@@ -185,7 +185,7 @@ func decided(tx *gorm.DB, page tasks.Page, in inboxRow, now time.Time, lock func
 	}
 	var keys []message.Fingerprint
 	for _, e := range page.Entries {
-		keys = append(keys, e.Identity.Fingerprint, e.Outline)
+		keys = append(keys, e.Identity.Fingerprint, e.Outline())
 	}
 	var found []tasks.Seen
 	if len(keys) > 0 {
@@ -212,7 +212,7 @@ func seenInto(s *tasks.Seen) []any {
 func newSeen(page tasks.Page, e tasks.Entry, taskID int64, purgedAs string) []any {
 	key := e.Identity.Fingerprint
 	if taskID == 0 {
-		key = e.Outline
+		key = e.Outline()
 	}
 	received := seconds{&e.Stated.Received}
 	return []any{page.FolderID, page.Epoch, e.UID, page.InboxID, taskID, key, received, e.Stated.Size, purgedAs}

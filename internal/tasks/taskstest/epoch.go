@@ -200,9 +200,9 @@ func testMovedReserved(s *suite) {
 	s.must("reserve", err)
 	p = p.renewed()
 	other := s.msg(3, "another of this outline")
-	other.Outline = s.hash("outline", "m")
+	other.Stated = s.said("m")
 	same := s.msg(4, "m")
-	same.Outline = s.hash("outline", "as the server says now")
+	same.Stated = s.said("as the server says now")
 	if r := p.became([]tasks.Entry{other, same}, "new", "moved"); r[1].TaskID != id {
 		s.t.Errorf("task %d, want %d", r[1].TaskID, id)
 	}

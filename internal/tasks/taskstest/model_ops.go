@@ -21,9 +21,9 @@ type Message struct {
 }
 
 func (m Message) entry(s *side) tasks.Entry {
-	e := tasks.Entry{UID: m.UID, Outline: s.outline(m.Content), Identity: s.identity(m.Content)}
+	e := tasks.Entry{UID: m.UID, Stated: s.said(m.Content), Identity: s.identity(m.Content)}
 	if m.Unread {
-		e.Identity, e.Mode = tasks.Identity{Fingerprint: e.Outline}, "notice"
+		e.Identity, e.Mode = tasks.Identity{Fingerprint: e.Outline()}, "notice"
 	}
 	e.Decision = decide(m.Route, m.To)
 	if m.High && e.Decision != nil {

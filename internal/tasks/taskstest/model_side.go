@@ -81,7 +81,7 @@ func (s *side) hash(what string, n int) message.Fingerprint {
 	return sha256.Sum256(fmt.Append(nil, s.salt, what, n))
 }
 
-func (s *side) outline(n int) message.Fingerprint { return s.hash("outline", n%4) }
+func (s *side) said(n int) tasks.Stated { return saidOf(s.hash("outline", n%4)) }
 
 func (s *side) identity(n int) tasks.Identity {
 	return tasks.Identity{

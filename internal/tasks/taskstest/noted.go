@@ -16,11 +16,11 @@ var notedTests = map[string]func(*suite){
 
 // stated is the message with what the server says of it.
 func stated(e tasks.Entry, at time.Time, size int64) tasks.Entry {
+	read := e.Read()
 	e.Stated = tasks.Stated{Received: at, Size: size}
-	if !e.Read() {
-		e.Identity.Fingerprint = e.Stated.Outline()
+	if !read {
+		e.Identity.Fingerprint = e.Outline()
 	}
-	e.Outline = e.Stated.Outline()
 	return e
 }
 
@@ -50,13 +50,13 @@ func testNoted(s *suite) {
 	before := stated(s.unread(2, "before"), at, 100)
 	s.must("baseline", s.Queue.Baseline(s.ctx, p.page(before)))
 	read, unread := stated(s.msg(3, "m"), at, 200), stated(s.unread(4, "u"), year1, 1<<40)
-	silent := s.msg(9, "silent")
+	silent := stated(s.msg(9, "silent"), time.Time{}, 0)
 	p.became([]tasks.Entry{read, unread, silent}, "new", "new", "new")
 	utc := time.Date(2026, 3, 1, 11, 30, 5, 0, time.UTC)
 	want := []tasks.Noted{
-		{UID: 2, Fingerprint: before.Outline, Stated: tasks.Stated{Received: utc, Size: 100}},
+		{UID: 2, Fingerprint: before.Outline(), Stated: tasks.Stated{Received: utc, Size: 100}},
 		{UID: 3, Fingerprint: read.Identity.Fingerprint, Stated: tasks.Stated{Received: utc, Size: 200}},
-		{UID: 4, Fingerprint: unread.Outline, Stated: tasks.Stated{Received: year1.UTC(), Size: 1 << 40}},
+		{UID: 4, Fingerprint: unread.Outline(), Stated: tasks.Stated{Received: year1.UTC(), Size: 1 << 40}},
 		{UID: 9, Fingerprint: silent.Identity.Fingerprint},
 	}
 	p.noted(want...)
@@ -82,7 +82,7 @@ func testNoted(s *suite) {
 func testNotedReadLater(s *suite) {
 	p := s.place()
 	e := stated(s.undecided(1, "m"), time.Unix(1_000_000, 0), 100)
-	e.Identity = tasks.Identity{Fingerprint: e.Outline, Size: 100}
+	e.Identity = tasks.Identity{Fingerprint: e.Outline(), Size: 100}
 	p.became([]tasks.Entry{e}, "new")
 	id := s.identity("m")
 	res := tasks.Reservation{Identity: &id, Decision: decision(ann), Dedupe: p.dedupe}

@@ -16,6 +16,7 @@ package taskstest
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -140,7 +141,7 @@ func (p place) under(d tasks.Dedupe) place {
 // content, in one test, are equal.
 func (s *suite) msg(uid uint32, content string, to ...string) tasks.Entry {
 	return tasks.Entry{
-		UID: uid, Outline: s.hash("outline", content), Identity: s.identity(content), Decision: decision(to...),
+		UID: uid, Stated: s.said(content), Identity: s.identity(content), Decision: decision(to...),
 	}
 }
 
@@ -153,8 +154,16 @@ func (s *suite) undecided(uid uint32, content string) tasks.Entry {
 
 // unread is a message whose content is not known.
 func (s *suite) unread(uid uint32, content string) tasks.Entry {
-	o := s.hash("outline", content)
-	return tasks.Entry{UID: uid, Outline: o, Identity: tasks.Identity{Fingerprint: o, Size: 4096}}
+	said := s.said(content)
+	return tasks.Entry{UID: uid, Stated: said, Identity: tasks.Identity{Fingerprint: said.Outline(), Size: 4096}}
+}
+
+// said is what servers say of messages of one content.
+func (s *suite) said(content string) tasks.Stated { return saidOf(s.hash("outline", content)) }
+
+// saidOf is the same for the same hash, and something else for another one.
+func saidOf(hash message.Fingerprint) tasks.Stated {
+	return tasks.Stated{Size: 1 + int64(binary.BigEndian.Uint32(hash[:]))}
 }
 
 // tooLarge is an unread message that is skipped for its size.
