@@ -155,8 +155,8 @@ func noneImported(err error) error {
 	return err
 }
 
-// checkPlanned logs in to the active inboxes that an import would add or change. Its error has a line for
-// each that fails. It prints which need a person.
+// checkPlanned logs in to the active inboxes that an import would add or change. Its error has a
+// line for each that fails. It prints which need a person.
 func (a *app) checkPlanned(ctx context.Context, s *services, plans []inbox.Planned) error {
 	plans, err := s.inboxes.Unstored(ctx, plans)
 	if err != nil {

@@ -79,9 +79,9 @@ func (r *reused) settle(ctx context.Context, s *session, f *folder) (map[uint32]
 const lookBackUIDs = 200
 
 // lookBack looks again at the newest messages below the cursor. It registers those that the server
-// showed late or again, and begins a new epoch when the server gave a UID to another message. It comes
-// before anything that moves the cursor: otherwise a pass that is killed could leave such a message
-// behind.
+// showed late or again, and begins a new epoch when the server gave a UID to another message. It
+// comes before anything that moves the cursor: otherwise a pass that is killed could leave such a
+// message behind.
 func (s *scanner) lookBack(ctx context.Context, f *folder) error {
 	if f.row.InitializedAt == nil || f.opened.Messages == 0 {
 		return nil
@@ -112,7 +112,8 @@ func (s *scanner) lookBack(ctx context.Context, f *folder) error {
 }
 
 // compare compares messages with the ledger, and returns the UIDs of those that are to be
-// registered: the ledger should have them and does not, or their tasks ended because they were gone.
+// registered: the ledger should have them and does not, or their tasks ended because they were
+// gone.
 func (s *scanner) compare(
 	ctx context.Context, f *folder, noted []tasks.Noted, metas []imapsrc.Meta,
 ) (late []uint32, err error) {

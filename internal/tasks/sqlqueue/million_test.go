@@ -131,9 +131,9 @@ func (r registry) checkReads(t *testing.T, when string, inboxID, folderID int64)
 	})
 }
 
-// checkLookups bounds the statements that read the ledger or the deliveries with the tasks. It runs after the server
-// has statistics: without them it takes a table for empty and reads all of it. Only here does a
-// table grow by a million at once.
+// checkLookups bounds the statements that read the ledger or the deliveries with the tasks. It runs
+// after the server has statistics: without them it takes a table for empty and reads all of it.
+// Only here does a table grow by a million at once.
 func (r registry) checkLookups(t *testing.T, when string, inboxID, folderID int64) {
 	t.Helper()
 	now := time.Now().UTC()
