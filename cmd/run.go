@@ -47,9 +47,10 @@ error, and the exit code does not change.
 When the configuration has errors, run prints all of them, does nothing and
 exits with 2. New mail waits on its server until the configuration is fixed.
 
-SIGTERM, SIGINT and --timeout end it cleanly: messages in flight are finished,
-the rest waits for the next pass, exit code 75. A second signal ends it at once:
-no message is lost, but one that is being sent may arrive twice.
+SIGTERM, SIGINT, SIGHUP (its terminal is closed) and --timeout end it cleanly:
+messages in flight are finished, the rest waits for the next pass, exit code 75.
+A second SIGTERM or SIGINT ends it at once: no message is lost, but one that is
+being sent may arrive twice.
 ` + exitHelp,
 		Args: takesNone,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runPass(c.Context(), opts) },
@@ -69,6 +70,11 @@ func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup does
+		// A terminal that is closed sends more than one: none of them ends it at once.
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+		defer stop()
+	}
 	signalled := ctx // without --timeout
 	if opts.timeout > 0 {
 		var cancel context.CancelFunc

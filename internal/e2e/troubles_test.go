@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -225,4 +226,35 @@ func TestTimeout(t *testing.T) {
 	case <-ctx.Done():
 		t.Error("the pass did not end, although it had not begun to send: the relay had not greeted")
 	}
+}
+
+// TestHangup: a terminal that is closed ends a pass, but not the message on the wire: it does not
+// arrive twice.
+func TestHangup(t *testing.T) {
+	w := newWorld(t, "sqlite")
+	at, answer := make(chan struct{}), make(chan struct{})
+	var once atomic.Bool
+	w.startSink(func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage != "dot" || !once.CompareAndSwap(false, true) {
+			return smtpsink.Action{}
+		}
+		close(at)
+		return smtpsink.Action{Block: answer}
+	})
+	w.configure()
+	w.addInbox("desk@firm.example", "--start", "all")
+	msgs := mails(1, "m")
+	w.imap.Append(t, "desk@firm.example", "INBOX", msgs...)
+	p := w.start(nil, "run", "-v")
+	<-at
+	_ = p.cmd.Process.Signal(syscall.SIGHUP)
+	time.Sleep(100 * time.Millisecond) // else the two are one signal
+	_ = p.cmd.Process.Signal(syscall.SIGHUP)
+	close(answer)
+	if res := p.wait(); res.code != 75 {
+		t.Errorf("exit %d, want 75\n%s", res.code, res.stderr)
+	}
+	w.endLeases()
+	w.pass(0)
+	w.wantOnce(msgs)
 }
