@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"errors"
 	"os"
 	"testing"
 	"time"
@@ -112,7 +111,13 @@ func TestReplacedFile(t *testing.T) {
 		}
 	}
 	away := cfg.Path + ".away"
-	if err := errors.Join(os.Rename(cfg.Path, away), os.Rename(other.Path, cfg.Path)); err != nil {
+	if err := os.Rename(cfg.Path, away); err != nil {
+		t.Fatal(err)
+	}
+	for _, use := range uses {
+		wantText(t, use(), cfg.Path, "was deleted or moved", "put it back")
+	}
+	if err := os.Rename(other.Path, cfg.Path); err != nil {
 		t.Fatal(err)
 	}
 	for _, use := range uses {

@@ -97,8 +97,12 @@ type sqliteFile struct {
 // check fails if the path no longer names the file.
 func (f sqliteFile) check() error {
 	now, err := os.Stat(f.path)
-	if err == nil && !os.SameFile(now, f.is) {
-		err = fmt.Errorf("%s was replaced while postrider had it open; run postrider again", f.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("the database file %s was deleted or moved while postrider had it open; "+
+			"put it back, mount its disk, or restore it from a backup", f.path)
+	case err == nil && !os.SameFile(now, f.is):
+		err = fmt.Errorf("the database file %s was replaced while postrider had it open; run postrider again", f.path)
 	}
 	return err
 }
