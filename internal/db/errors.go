@@ -267,6 +267,8 @@ func fixServer(err error) string {
 		return "raise this limit of the user of database.dsn on the server, or try again later"
 	case 2003, 9001:
 		return "the proxy of database.dsn reaches no server: check that the server behind it is up"
+	case 1021, 1114: // disk full, table is full
+		return "check whether the disk of the database server is full (df); nothing that was committed is lost"
 	case 1665:
 		return "set the server's binlog_format to ROW or MIXED"
 	case 3159: // require_secure_transport

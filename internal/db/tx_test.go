@@ -352,6 +352,7 @@ func TestErrorsThatStay(t *testing.T) {
 		})
 	}
 	for number, want := range map[uint16]string{
+		1114: "check whether the disk of the database server is full",
 		1146: "the schema is not complete: restore the backup",
 		1665: "set the server's binlog_format to ROW or MIXED",
 		3159: "set database.tls to verify, require or a file",
