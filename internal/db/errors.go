@@ -209,7 +209,8 @@ func fileWritable(path string) error {
 func fixFile(err error) string {
 	switch sqliteError(err) {
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-		return "the file is damaged or not a database: restore it from a copy, or set database.path to another file"
+		return "the file is damaged or not a database: stop postrider, delete the -wal and -shm beside it, " +
+			"and restore it from a copy; or set database.path to another file"
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL:
 		return "check whether its disk is full or failing (df); nothing that was committed is lost"
 	}

@@ -348,7 +348,8 @@ func TestErrorsThatStay(t *testing.T) {
 	}
 	for name, do := range map[string]func(context.Context, func(*gorm.DB) error) error{"Tx": db.Tx, "View": db.View} {
 		t.Run(name, func(t *testing.T) {
-			wantText(t, do(testContext(t), read), "malformed", "the file is damaged", "restore it from a copy")
+			wantText(t, do(testContext(t), read),
+				"malformed", "the file is damaged", "delete the -wal", "restore it from a copy")
 		})
 	}
 	for number, want := range map[uint16]string{
