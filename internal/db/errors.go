@@ -84,7 +84,9 @@ func (e *SchemaError) Error() string {
 			"restore it from a backup, or run `postrider migrate` to start with an empty registry: "+
 			"then each inbox begins at its --start again, and that mail is forwarded again", e.Where)
 	case e.Current == 0:
-		return fmt.Sprintf("the database %s has no schema yet; run `postrider migrate`", e.Where)
+		return fmt.Sprintf("the database %s has no tables of postrider; if it had, "+
+			"restore it from a backup, or correct database.dsn; "+
+			"in a new installation `postrider migrate` creates them", e.Where)
 	}
 	return fmt.Sprintf("the schema of database %s has version %d and this postrider needs %d; run `postrider migrate`",
 		e.Where, e.Current, e.Latest)

@@ -131,7 +131,7 @@ func TestOpenRefusesASchemaThatIsBehind(t *testing.T) {
 		if !errors.As(err, &schema) {
 			t.Fatalf("got %v, want a *SchemaError", err)
 		}
-		wantText(t, err, "postrider migrate", schema.Where)
+		wantText(t, err, schema.Where, "restore it from a backup", "database.dsn", "postrider migrate")
 	})
 }
 
