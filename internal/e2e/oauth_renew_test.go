@@ -76,8 +76,8 @@ func TestTokenIsRefused(t *testing.T) {
 	w.pass(0)
 	provider.Switch("forget") // and the new one, too: then it is not the token that the server refuses
 	r, _ := w.pass(75)
-	if !strings.Contains(r.Inboxes[0].Error, "the server refused two tokens") {
-		t.Errorf("the error is %q, want no third token", r.Inboxes[0].Error)
+	if !strings.Contains(r.Inboxes[0].Error, "check that the account may use IMAP") {
+		t.Errorf("the error is %q, want what to check", r.Inboxes[0].Error)
 	}
 	if counts := provider.Switch("counts"); counts != "1 renewed, 0 reused" {
 		t.Errorf("the provider counts %s, want one renewal", counts)

@@ -11,7 +11,7 @@ import (
 )
 
 // Token returns an OAuth2 access token for the relay. refused is the token that the relay refused
-// just now, and empty at first.
+// just now, and empty at first; when there is no other token, it is returned again.
 type Token func(ctx context.Context, refused string) (string, error)
 
 // dial opens a connection that is logged in. A relay that refuses a token gets a new one, once: the
@@ -28,10 +28,14 @@ func (r *Relay) dial(ctx context.Context) (*conn, error) {
 	if e, ok := errors.AsType[*Error](err); !ok || e.Stage != StageAUTH || e.Code == 0 || !e.Permanent {
 		return c, err
 	}
-	if token, err = r.newToken(ctx, token); err != nil {
+	other, failed := r.newToken(ctx, token)
+	switch {
+	case failed != nil:
+		return nil, failed
+	case other == token:
 		return nil, err
 	}
-	return r.dialWith(ctx, token)
+	return r.dialWith(ctx, other)
 }
 
 func (r *Relay) newToken(ctx context.Context, refused string) (string, error) {

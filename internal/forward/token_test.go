@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +25,9 @@ func TestTokenLogin(t *testing.T) {
 		{"refused once", []string{"XOAUTH2"}, []string{"old", "good"}, "()(old)", "XOAUTH2", nil},
 		{"refused once, OAUTHBEARER", []string{"OAUTHBEARER"}, []string{"old", "good"}, "()(old)", "OAUTHBEARER", nil},
 		{"refused twice", []string{"XOAUTH2"}, []string{"old", "older"}, "()(old)", "", []string{
+			"535 5.7.8", `status "invalid_token", it wants the scope "mail"`, "smtp.username is its name there",
+		}},
+		{"the same token again", []string{"XOAUTH2"}, []string{"old", "old"}, "()(old)", "", []string{
 			"535 5.7.8", `status "invalid_token", it wants the scope "mail"`, "smtp.username is its name there",
 		}},
 		{"no new token", []string{"XOAUTH2"}, []string{"old"}, "()(old)", "", []string{
@@ -52,6 +56,9 @@ func TestTokenLogin(t *testing.T) {
 			info, err := r.Info(t.Context(), nil)
 			if got := "(" + strings.Join(asked, ")(") + ")"; got != tt.asked {
 				t.Errorf("tokens were asked for after %s, want %s", got, tt.asked)
+			}
+			if n, want := s.Connections(), len(slices.Compact(slices.Clone(tt.tokens))); n != want {
+				t.Errorf("there were %d connections, want %d: one for each token", n, want)
 			}
 			if info.Login != tt.login || (err == nil) != (tt.login != "") {
 				t.Fatalf("logged in with %q, %v; want %q", info.Login, err, tt.login)
