@@ -211,7 +211,7 @@ func (a *app) askLogin(
 	var other *oauth.OtherAccountError
 	if errors.As(grant.Of(names...), &other) {
 		return none, fmt.Errorf("%w: nothing was stored; log in again as %s, best in a private window. "+
-			"If %s may open the mailbox of %[2]s, add --account %[3]s", other, other.Meant, other.Who)
+			"If %s is to log in for %s from now on, add --account %[3]s", other, other.Meant, other.Who, acct.Name)
 	}
 	return grant.Token, nil
 }

@@ -224,7 +224,8 @@ func TestSharedMailbox(t *testing.T) {
 	const stored = "the login is stored, but logging in to the server with it failed"
 	w.pasteAs(provider, "ann@firm.example", same, append(login, "--account", "ann@firm.example")...).wantEnd(1, stored)
 	w.pasteAs(provider, "ann@firm.example", same, login...).wantEnd(1, stored)
-	w.pasteAs(provider, office, same, login...).wantEnd(1, "add --account office@firm.example")
+	w.pasteAs(provider, office, same, login...).wantEnd(1,
+		"If office@firm.example is to log in for office@firm.example from now on, add --account office@firm.example")
 	w.pasteAs(provider, office, same, append(login, "--account", office)...).wantEnd(0, "")
 }
 
