@@ -51,6 +51,12 @@ func TestLoginsThatFail(t *testing.T) {
 			"devices gives no token now (503 Service Unavailable)\n",
 		},
 		{
+			"a page in place of a code", answer(http.StatusOK, "<html>"), pending,
+			[]string{"devices"},
+			"devices gives no token: its answer is not JSON " +
+				"(unmarshal invalid character '<' looking for beginning of value)\n",
+		},
+		{
 			"a code that is not entered", code, pending,
 			[]string{"devices", "--timeout", "50ms"},
 			"inbox office@firm.example was not added: there was no login as office@firm.example within 50ms; " +

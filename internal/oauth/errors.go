@@ -90,6 +90,8 @@ func (a *App) explain(err error, secrets ...string) error {
 	switch {
 	case errors.As(err, &login), errors.As(err, &wrong):
 		return err
+	case garbled(err):
+		return &OutageError{Err: fmt.Errorf("%s gives no token: its answer is not JSON (%w)", a.Name, err)}
 	case !errors.As(err, &refused) && !unreached(err):
 		return &OutageError{Err: fmt.Errorf("%s gives no token: %w", a.Name, err)}
 	case refused == nil:
@@ -134,6 +136,12 @@ func (a *App) explain(err error, secrets ...string) error {
 // unreached reports that there was no answer. For a service account the library has it as text.
 func unreached(err error) bool {
 	return errors.As(err, new(*url.Error)) || strings.Contains(err.Error(), "cannot fetch token: Post ")
+}
+
+// garbled reports that an answer to a request for a token or a code could not be read. The library
+// has it as text.
+func garbled(err error) bool {
+	return strings.HasPrefix(err.Error(), "oauth2: cannot parse json: ") || strings.HasPrefix(err.Error(), "unmarshal ")
 }
 
 // busy reports that the provider has trouble of its own, and refuses nothing.

@@ -181,7 +181,7 @@ func TestNoAnswerOfOAuth(t *testing.T) {
 		}, "corp gives no token: oauth2: server response missing access_token", false},
 		{"no JSON", func(f *fake, _ *App) {
 			f.answer = "oops"
-		}, "corp gives no token: oauth2: cannot parse json", false},
+		}, "corp gives no token: its answer is not JSON (", false},
 		{"a wrong issuer", func(_ *fake, a *App) {
 			a.Issuer += "/corp"
 		}, "oauth.corp.issuer: http://127.0.0.1", false},
