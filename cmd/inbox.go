@@ -182,7 +182,8 @@ func (a *app) inboxAdd(ctx context.Context, address string, f inboxFlags, how ad
 		return err
 	}
 	if how.login != (loginOptions{}) && (f.password.oauth == "" || how.noCheck) {
-		return usage(errors.New("--no-browser, --account and --timeout are for a login with --oauth NAME"))
+		return usage(errors.New("--no-browser, --account and --timeout are for a login with --oauth NAME, " +
+			"and without --no-check"))
 	}
 	return a.withNew(ctx, func(s *services) error {
 		var unknown *inbox.NotFoundError
