@@ -220,7 +220,8 @@ func (d *dialer) login(ctx context.Context, in inbox.Inbox, password string, tok
 	conn, err := imapsrc.Dial(ctx, imapsrc.Config{
 		Host: in.Host, Port: in.Port, Security: string(in.Security), AllowPlaintext: in.AllowPlaintext,
 		Account: in.Address, Username: in.Username, Password: password, Token: token, Auth: in.Auth,
-		Hint: known.Hint, NeedsID: known.NeedsID, NoIDLE: known.NoIDLE, Unstored: in.ID == 0,
+		Hint: known.Hint, OnlyOAuth: known.OnlyOAuth(), Unstored: in.ID == 0,
+		NeedsID: known.NeedsID, NoIDLE: known.NoIDLE,
 		PasswordFrom: d.services.inboxes.Reference(in),
 		Proxy:        string(cfg.IMAP.Proxy), RootCAs: trust.roots, Sessions: trust.sessions,
 		Fingerprint: certs.Fingerprint(in.TLSFingerprint), ClientCert: trust.client,

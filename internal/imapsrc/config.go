@@ -34,7 +34,9 @@ type Config struct {
 	Password string
 	Token    Token  // logs in with OAuth2 in place of the password; nil for a password
 	Hint     string // what a refused password probably means at this provider; may be empty
-	Unstored bool   // the inbox is not stored yet, so no command can change its password
+	// OnlyOAuth says that the provider takes no password at all.
+	OnlyOAuth bool
+	Unstored  bool // the inbox is not stored yet, so no command can change its password
 	// PasswordFrom is the place where the password has to be changed, such as file:PATH; empty if
 	// postrider stores the password.
 	PasswordFrom string

@@ -40,6 +40,16 @@ func TestHint(t *testing.T) {
 		"bad); " + hint + "; change it in file:/run/secrets/ann": func(c *imapsrc.Config) {
 			c.PasswordFrom = "file:/run/secrets/ann"
 		},
+		"bad); " + hint + "; use OAuth2: set up an application in the configuration, and give --oauth NAME": func(
+			c *imapsrc.Config,
+		) {
+			c.OnlyOAuth, c.Unstored = true, true
+		},
+		hint + "; set up an application in the configuration, then `postrider inbox set ann --oauth NAME`": func(
+			c *imapsrc.Config,
+		) {
+			c.OnlyOAuth = true
+		},
 	} {
 		t.Run(says, func(t *testing.T) {
 			refused := fakeimap.Step{Expect: "LOGIN", Reply: "{tag} NO [AUTHENTICATIONFAILED] bad\r\n"}

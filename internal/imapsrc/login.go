@@ -58,7 +58,7 @@ func (c *Conn) authenticate(caps imap.CapSet) error {
 			"connection; use security tls or starttls")}
 	case !plain && !login:
 		return &Error{Kind: KindAuth, Err: fmt.Errorf("the server accepts no password (it offers %s); %s",
-			list, cmp.Or(c.cfg.Hint, c.useOAuth(caps)))}
+			list, cmp.Or(c.cfg.Hint, c.noPassword(caps)))}
 	case auth == "plain" && !plain, auth == "login" && !login:
 		return &Error{Kind: KindAuth, Err: fmt.Errorf("the server does not offer %s (it offers %s); "+
 			"to use what it offers: %s",
@@ -69,13 +69,15 @@ func (c *Conn) authenticate(caps imap.CapSet) error {
 	return c.client.Login(c.cfg.Username, c.cfg.Password).Wait()
 }
 
-// useOAuth says what to do about an account that accepts no password.
-func (c *Conn) useOAuth(caps imap.CapSet) string {
+// noPassword says what to do about an account that accepts no password.
+func (c *Conn) noPassword(caps imap.CapSet) string {
 	if !caps.Has(imap.AuthCap(bearer.XOAuth2)) && !caps.Has(imap.AuthCap(bearer.OAuthBearer)) {
 		return "this account cannot log in with one"
 	}
-	return "use OAuth2: set up an application in the configuration, and give --oauth NAME"
+	return useOAuth
 }
+
+const useOAuth = "use OAuth2: set up an application in the configuration, and give --oauth NAME"
 
 func authMechanisms(caps imap.CapSet) []string {
 	var list []string
@@ -90,6 +92,10 @@ func authMechanisms(caps imap.CapSet) []string {
 func (c *Conn) loginFailure(no *imap.Error) error {
 	fix := "set it with " + c.set("--password-stdin")
 	switch {
+	case c.cfg.OnlyOAuth && c.cfg.Unstored:
+		fix = useOAuth
+	case c.cfg.OnlyOAuth:
+		fix = "set up an application in the configuration, then " + c.set("--oauth NAME")
 	case c.cfg.Unstored:
 		fix = "nothing was stored; try again with the right one"
 	case c.cfg.PasswordFrom != "":
