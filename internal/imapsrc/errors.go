@@ -117,7 +117,12 @@ func (c *Conn) answer(status *imap.Error) error {
 	if status.Code != "" {
 		text += " [" + string(status.Code) + "]"
 	}
-	return answer(clean(text + " " + c.redact(status.Text)))
+	text = clean(text + " " + c.redact(status.Text))
+	if strings.Contains(text, "authenticated but not connected") { // Exchange
+		text += "; check that IMAP is allowed for the mailbox of " + c.cfg.Username +
+			", and that the account that logged in may open it"
+	}
+	return answer(text)
 }
 
 // redact removes what was sent to log in from a server's text, in every encoding.

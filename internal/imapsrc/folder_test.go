@@ -95,7 +95,8 @@ func TestSelect(t *testing.T) {
 		"out of order": {
 			steps: refused("BAD User is authenticated but not connected.",
 				"{tag} BAD User is authenticated but not connected.\r\n"),
-			kind: imapsrc.KindProtocol, says: "not connected",
+			kind: imapsrc.KindProtocol,
+			says: "not connected.; check that IMAP is allowed for the mailbox of ann, and that the account",
 		},
 		"unavailable": {
 			steps: []fakeimap.Step{examine("{tag} NO [UNAVAILABLE] later\r\n")},
