@@ -95,6 +95,9 @@ func (a *App) explain(err error, secrets ...string) error {
 	case !errors.As(err, &refused) && !unreached(err):
 		return &OutageError{Err: fmt.Errorf("%s gives no token: %w", a.Name, err)}
 	case refused == nil:
+		if at := new(url.Error); errors.As(err, &at) && at.Timeout() {
+			err = fmt.Errorf("%s does not answer in time", at.URL)
+		}
 		return &OutageError{Err: fmt.Errorf("%s cannot be asked for a token: %w; "+
 			"check that this host reaches it (ALL_PROXY, HTTPS_PROXY)", a.Name, err)}
 	}

@@ -1,13 +1,17 @@
 package oauth
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 )
 
 // refusal is the answer of a provider that gives no token.
@@ -200,5 +204,21 @@ func TestNoAnswerOfOAuth(t *testing.T) {
 					err, tt.says, tt.hint)
 			}
 		})
+	}
+}
+
+// TestSilentProvider: a provider that takes too long is said to, and where.
+func TestSilentProvider(t *testing.T) {
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	}))
+	t.Cleanup(silent.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := (&App{Name: "corp", Issuer: silent.URL}).Renew(ctx, IMAP, "ann", Token{Refresh: "r"})
+	want := "corp cannot be asked for a token: " + silent.URL +
+		"/.well-known/openid-configuration does not answer in time; "
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("the error is %v, want that it begins with %q", err, want)
 	}
 }
