@@ -62,7 +62,11 @@ func (s *services) actAfter(ctx, signalled context.Context, boxes []inbox.Inbox)
 	if err == nil {
 		err = w.Work(ctx, boxes)
 	}
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err == nil, ctx.Err() != nil:
+	case db.Transient(err): // the pass says so
+		s.log.Debug("actions on the servers wait; the next pass tries again", "error", err)
+	default:
 		s.log.Error("actions on the servers wait; the next pass tries again", "error", err)
 	}
 }

@@ -216,7 +216,7 @@ func scanError(email, lastError, needsLogin string) string {
 // lastError is the error of the last scan of an inbox, if there was one. The fix is at its end.
 func (a *app) lastError(inbox, what string) {
 	if what != "" {
-		a.print("%s: last error: %s\n", inbox, text.Cut(text.Line(what), 500))
+		a.print("%s: last error: %s\n", inbox, text.Line(what))
 	}
 }
 
