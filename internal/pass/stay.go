@@ -43,10 +43,11 @@ func (h *Held) Deliver(ctx context.Context) {
 	}
 	h.process.delivering.Go(func() {
 		d := h.deliverer()
-		err := h.besideScan(d.run(ctx))
-		if err == nil && d.claimed > 0 {
+		failed := d.run(ctx)
+		if failed == nil && d.claimed > 0 {
 			h.tally.change(func(r *InboxReport) { r.Error = "" })
 		}
+		err := h.besideScan(failed)
 		if err == nil {
 			return
 		}

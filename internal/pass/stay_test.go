@@ -242,16 +242,17 @@ func TestStayDatabase(t *testing.T) {
 }
 
 // TestStaySaysOnceWhatWaits: while the inbox cannot be read, its message is tried again and again.
-// A warning says so once, and again when that was over.
+// A warning says so once, and again when that was over. That the server takes no second connection in
+// between does not end it.
 func TestStaySaysOnceWhatWaits(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		_, h, ctx := s.stay()
 		s.visit(ctx, h)
 		for n, subject := range []string{"one", "two"} {
 			s.registered(boxA, subject)
-			ended := &imapsrc.Error{Kind: imapsrc.KindAuth, Ended: true, Err: errors.New("BYE")}
-			s.servers[boxA].hook = failAt("fetch", ended)
-			for range 3 {
+			for _, kind := range []imapsrc.Kind{imapsrc.KindAuth, imapsrc.KindLimit, imapsrc.KindAuth} {
+				ended := &imapsrc.Error{Kind: kind, Ended: true, Err: errors.New("BYE")}
+				s.servers[boxA].hook = failAt("fetch", ended)
 				time.Sleep(time.Hour)
 				check(t, h.session.begin(ctx, h.dial))
 				h.Deliver(ctx)
