@@ -40,12 +40,12 @@ func (w *Watch) keepActive(ctx context.Context, keep kept, renew bool) {
 			stopping.Go(func() { w.set(in.ID, w.takeOver(ctx, k, in, keep)) })
 		}
 	}
-	stopping.Wait()
 	for _, in := range boxes {
 		if w.keeper(in.ID) == nil {
 			w.set(in.ID, w.keep(ctx, in))
 		}
 	}
+	stopping.Wait()
 }
 
 // same reports whether no operator has changed the inbox since the keeper began.
