@@ -45,11 +45,19 @@ func (s *session) metadata(ctx context.Context, f *folder, uids []uint32) ([]ima
 
 // present is metadata of the messages that are there. One that the server does not describe is gone
 // only if the server does not list it any more, either. If it does, the server has a fault, and
-// nothing is known of the message but its UID.
+// nothing is known of the message but its UID. With an error, present returns the messages up to
+// the first one that was not described.
 func (s *session) present(ctx context.Context, f *folder, uids []uint32) (there []imapsrc.Meta, _ error) {
 	metas, err := s.metadata(ctx, f, uids)
-	if err != nil || len(metas) == len(uids) && !slices.ContainsFunc(metas, isUndescribed) {
-		return metas, err
+	if err != nil { // whether the others are there is not known
+		n := 0
+		for n < len(metas) && metas[n].UID == uids[n] {
+			n++
+		}
+		return metas[:n], err
+	}
+	if len(metas) == len(uids) && !slices.ContainsFunc(metas, isUndescribed) {
+		return metas, nil
 	}
 	listed, err := s.listAgain(ctx, f, uids[0], uids[len(uids)-1])
 	if err != nil {

@@ -3,6 +3,7 @@ package pass
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -196,6 +197,41 @@ func TestAuditWhileMailComesAndGoes(t *testing.T) {
 	r.behind(func(src Source) Source { return busy{src, r, new(sync.Once)} })
 	found, _ := r.audit(AuditOptions{})
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 2})
+}
+
+// halting is a server that breaks the connection when it describes messages at once, says nothing of
+// the first one by itself, and breaks the connection again behind the second one.
+type halting struct {
+	Source
+	calls *int
+}
+
+func (h halting) Metadata(_ context.Context, uids []uint32) (metas []imapsrc.Meta, err error) {
+	if *h.calls++; *h.calls > 2 {
+		metas = []imapsrc.Meta{{UID: uids[0], Size: 10}}
+	}
+	if *h.calls != 2 {
+		err = &imapsrc.Error{Kind: imapsrc.KindNetwork, Ended: true, Err: io.EOF}
+	}
+	return metas, err
+}
+
+// TestNothingAfterAGap: when a server does not describe a message, and the connection breaks for good
+// before it is known whether the server lists the message, none behind it counts as described: the
+// cursor would pass the message.
+func TestNothingAfterAGap(t *testing.T) {
+	onSession(t, func(t *testing.T, ses *session, _ *fakeServer) {
+		calls, dial := 0, ses.dial
+		ses.dial = func(ctx context.Context) (Source, error) {
+			src, err := dial(ctx)
+			return halting{src, &calls}, err
+		}
+		ses.reconnects = maxReconnects - 1
+		metas, err := ses.present(t.Context(), inboxAt7, []uint32{1, 2, 3})
+		if !errors.Is(err, io.EOF) || len(metas) > 0 || calls != 3 {
+			t.Errorf("after %d calls: %v, %v; want no message, and the error, after 3", calls, metas, err)
+		}
+	})
 }
 
 // empty is a server that shows folders as empty.
