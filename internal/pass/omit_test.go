@@ -237,6 +237,10 @@ func TestNothingAfterAGap(t *testing.T) {
 // empty is a server that shows folders as empty.
 type empty struct{ Source }
 
+func (empty) Headers(_ context.Context, uids []uint32, _ eachMessage) (imapsrc.Result, error) {
+	return imapsrc.Result{Vanished: uids}, nil
+}
+
 func (e empty) Select(ctx context.Context, name string) (imapsrc.Folder, error) {
 	f, err := e.Source.Select(ctx, name)
 	f.Messages = 0
@@ -250,18 +254,38 @@ func (empty) Bodies(_ context.Context, uids []uint32, _ eachMessage) (imapsrc.Re
 }
 
 // TestEmptyForOnePass: a message that waits for the relay is skipped when its folder is empty, and
-// goes out when it is there again, under the same UID.
+// goes out when it is there again, under the same UID. So does the notice of one that is too large.
+// One that is too large by now is looked at no more.
 func TestEmptyForOnePass(t *testing.T) {
-	r := newRig(t, on("rcpt", 1, smtpsink.Action{Code: 451}))
-	r.add(inbox.StartAll)
-	msgs := mails(1)
-	r.put("INBOX", msgs...)
-	r.want(r.run(), Counters{Registered: 1, Retry: 1})
-	r.clock.advance(time.Hour)
-	restore := r.behind(func(src Source) Source { return empty{src} })
-	r.want(r.run(), Counters{Skipped: 1})
-	restore()
-	r.want(r.run(), Counters{Forwarded: 1})
-	r.want(r.run(), Counters{})
-	r.wantArrived(msgs)
+	for name, c := range map[string]struct {
+		notices    bool
+		max, later int64
+		want       Counters
+	}{
+		"message":       {false, 1 << 20, 1 << 20, Counters{Forwarded: 1}},
+		"notice":        {true, 10, 10, Counters{Forwarded: 1}},
+		"too large now": {false, 1 << 20, 10, Counters{Skipped: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, on("rcpt", 1, smtpsink.Action{Code: 451}))
+			r.Config.Notices, r.Config.MaxSize = c.notices, c.max
+			r.add(inbox.StartAll)
+			r.put("INBOX", mails(1)...)
+			r.want(r.run(), Counters{Registered: 1, Retry: 1})
+			r.clock.advance(time.Hour)
+			restore := r.behind(func(src Source) Source { return empty{src} })
+			r.want(r.run(), Counters{Skipped: 1})
+			restore()
+			r.Config.MaxSize = c.later
+			r.want(r.run(), c.want)
+			before := r.log.String()
+			r.want(r.run(), Counters{})
+			if strings.Contains(strings.TrimPrefix(r.log.String(), before), "late, or again") {
+				t.Error("the message is looked at again in each pass")
+			}
+			if n := len(r.sink.Messages()); n != c.want.Forwarded {
+				t.Errorf("the relay has got %d messages, want %d", n, c.want.Forwarded)
+			}
+		})
+	}
 }

@@ -63,7 +63,7 @@ func Plan(page Page, seen map[uint32]Seen, found []Seen) []Planned {
 		switch r, ok := seen[e.UID]; {
 		case !ok:
 			out[i] = p.plan(e)
-		case r.Gone() && e.Read():
+		case r.Gone() && (e.Read() || e.Decision != nil): // else nothing of it came
 			out[i] = Planned{Entry: e, Fate: Moved, TaskID: r.TaskID, Back: true}
 		default:
 			out[i] = Planned{Entry: e, Fate: Known, TaskID: r.TaskID}
