@@ -255,7 +255,7 @@ func (empty) Bodies(_ context.Context, uids []uint32, _ eachMessage) (imapsrc.Re
 
 // TestEmptyForOnePass: a message that waits for the relay is skipped when its folder is empty, and
 // goes out when it is there again, under the same UID. So does the notice of one that is too large.
-// One that is too large by now is looked at no more.
+// A dry run says so. One that is too large by now is looked at no more.
 func TestEmptyForOnePass(t *testing.T) {
 	for name, c := range map[string]struct {
 		notices    bool
@@ -277,6 +277,14 @@ func TestEmptyForOnePass(t *testing.T) {
 			r.want(r.run(), Counters{Skipped: 1})
 			restore()
 			r.Config.MaxSize = c.later
+			seen := &dueOnes{}
+			r.Config.DryRun, r.Observer = true, seen
+			r.want(r.run(), Counters{})
+			r.Config.DryRun, r.Observer = false, nobody{}
+			if want := []string{": task 1 (skipped) would be decided by the current routes; " +
+				"to see how: postrider route test --task 1"}; !slices.Equal(seen.outcomes, want) {
+				t.Errorf("the dry run shows %q, want %q", seen.outcomes, want)
+			}
 			r.want(r.run(), c.want)
 			before := r.log.String()
 			r.want(r.run(), Counters{})

@@ -177,10 +177,19 @@ func (s *scanner) count(f *folder, e tasks.Entry, r tasks.Registration) (news bo
 	return news
 }
 
-// preview shows what a pass would do with a message that is not registered.
+// preview shows what a pass would do with a message that is not registered, or that is there again.
 func (s *scanner) preview(ctx context.Context, f *folder, e tasks.Entry, r tasks.Registration) (err error) {
-	if r.Fate != tasks.New {
+	switch r.Fate {
+	case tasks.Known:
 		return nil
+	case tasks.Moved:
+		t, err := s.pass.Queue.Get(ctx, r.TaskID)
+		if t.Skip == tasks.SkipVanished { // others are shown when they are due
+			t.Epoch, t.UID, t.Route, t.Deliveries = f.row.UIDValidity, e.UID, "", nil
+			s.pass.Observer.Would(wouldProcess(t), t)
+		}
+		return err
+	case tasks.New:
 	}
 	t := tasks.Task{
 		Inbox: s.in.Address, Folder: f.row.Name, Epoch: f.row.UIDValidity, UID: e.UID, Identity: e.Identity,
