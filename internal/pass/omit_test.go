@@ -199,8 +199,8 @@ func TestAuditWhileMailComesAndGoes(t *testing.T) {
 	wantCounts(t, found.Folders[0], map[Account]int{AsForwarded: 2})
 }
 
-// halting is a server that breaks the connection when it describes messages at once, says nothing of
-// the first one by itself, and breaks the connection again behind the second one.
+// halting is a server that breaks the connection when it describes messages at once, says nothing
+// of the first one by itself, and breaks the connection again behind the second one.
 type halting struct {
 	Source
 	calls *int
@@ -216,9 +216,9 @@ func (h halting) Metadata(_ context.Context, uids []uint32) (metas []imapsrc.Met
 	return metas, err
 }
 
-// TestNothingAfterAGap: when a server does not describe a message, and the connection breaks for good
-// before it is known whether the server lists the message, none behind it counts as described: the
-// cursor would pass the message.
+// TestNothingAfterAGap: when a server does not describe a message, and the connection breaks for
+// good before it is known whether the server lists the message, none behind it counts as described:
+// the cursor would pass the message.
 func TestNothingAfterAGap(t *testing.T) {
 	onSession(t, func(t *testing.T, ses *session, _ *fakeServer) {
 		calls, dial := 0, ses.dial

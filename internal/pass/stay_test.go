@@ -242,8 +242,8 @@ func TestStayDatabase(t *testing.T) {
 }
 
 // TestStaySaysOnceWhatWaits: while the inbox cannot be read, its message is tried again and again.
-// A warning says so once, and again when that was over. That the server takes no second connection in
-// between does not end it.
+// A warning says so once, and again when that was over. That the server takes no second connection
+// in between does not end it.
 func TestStaySaysOnceWhatWaits(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		_, h, ctx := s.stay()

@@ -57,8 +57,8 @@ func TestChanged(t *testing.T) {
 	})
 }
 
-// TestManyAreDisabled: the sessions of inboxes that were disabled or changed end at the same time. An
-// inbox that was added does not wait for that.
+// TestManyAreDisabled: the sessions of inboxes that were disabled or changed end at the same time.
+// An inbox that was added does not wait for that.
 func TestManyAreDisabled(t *testing.T) {
 	onSite(t, 30, func(t *testing.T, s *site) {
 		s.change(func() {
