@@ -38,11 +38,7 @@ func (a *app) demo(ctx context.Context) error {
 	// SIGHUP, too: a terminal that is closed must not leave files behind.
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	// Nor must `| head`: SIGPIPE, caught, does not end the process, and the write fails.
-	// Connections that are closed send it as well.
-	pipes := make(chan os.Signal, 1)
-	signal.Notify(pipes, syscall.SIGPIPE)
-	defer signal.Stop(pipes)
+	withoutReader() // nor must `| head`
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program, which the demo runs as a process of its own: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"os/signal"
 	"slices"
 	"syscall"
@@ -67,6 +68,9 @@ being sent may arrive twice.
 func (a *app) runPass(ctx context.Context, opts runOptions) error {
 	if opts.timeout < 0 {
 		return usage(errors.New("--timeout is negative"))
+	}
+	if !opts.dryRun {
+		withoutReader()
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
@@ -207,6 +211,11 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
 }
+
+// withoutReader lets the process go on when nobody reads its output any more, as when Ctrl-C ends a
+// `| tee` as well: a write fails then. Caught, SIGPIPE, which closed connections send too, ends
+// nothing.
+func withoutReader() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // untilSignal is untilSignal for what uses the database: a signal also ends the waiting for that.
 func (s *services) untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {

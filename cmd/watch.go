@@ -69,6 +69,7 @@ func (a *app) watch(ctx context.Context, opts watchOptions) error {
 	if opts.timeout < 0 {
 		return usage(errors.New("--timeout is negative"))
 	}
+	withoutReader()
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	hangups := make(chan os.Signal, 1)

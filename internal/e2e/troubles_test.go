@@ -229,32 +229,55 @@ func TestTimeout(t *testing.T) {
 }
 
 // TestHangup: a terminal that is closed ends a pass, but not the message on the wire: it does not
-// arrive twice.
+// arrive twice. A `| tee` ends at once, and nobody reads what is written then.
 func TestHangup(t *testing.T) {
-	w := newWorld(t, "sqlite")
-	at, answer := make(chan struct{}), make(chan struct{})
-	var once atomic.Bool
-	w.startSink(func(e smtpsink.Event) smtpsink.Action {
-		if e.Stage != "dot" || !once.CompareAndSwap(false, true) {
-			return smtpsink.Action{}
-		}
-		close(at)
-		return smtpsink.Action{Block: answer}
-	})
-	w.configure()
-	w.addInbox("desk@firm.example", "--start", "all")
-	msgs := mails(1, "m")
-	w.imap.Append(t, "desk@firm.example", "INBOX", msgs...)
-	p := w.start(nil, "run", "-v")
-	<-at
-	_ = p.cmd.Process.Signal(syscall.SIGHUP)
-	time.Sleep(100 * time.Millisecond) // else the two are one signal
-	_ = p.cmd.Process.Signal(syscall.SIGHUP)
-	close(answer)
-	if res := p.wait(); res.code != 75 {
-		t.Errorf("exit %d, want 75\n%s", res.code, res.stderr)
+	for _, tt := range []struct {
+		command string
+		signals []syscall.Signal
+		read    bool
+		code    int
+	}{
+		{"run", []syscall.Signal{syscall.SIGHUP, syscall.SIGHUP}, true, 75},
+		{"run", []syscall.Signal{syscall.SIGHUP, syscall.SIGHUP}, false, 75},
+		{"watch", []syscall.Signal{syscall.SIGINT}, false, 0},
+	} {
+		t.Run(fmt.Sprintf("%s, read %t", tt.command, tt.read), func(t *testing.T) {
+			w := newWorld(t, "sqlite")
+			at, answer := make(chan struct{}), make(chan struct{})
+			var once atomic.Bool
+			w.startSink(func(e smtpsink.Event) smtpsink.Action {
+				if e.Stage != "dot" || !once.CompareAndSwap(false, true) {
+					return smtpsink.Action{}
+				}
+				close(at)
+				return smtpsink.Action{Block: answer}
+			})
+			w.configure()
+			w.addInbox("desk@firm.example", "--start", "all")
+			msgs := mails(1, "m")
+			w.imap.Append(t, "desk@firm.example", "INBOX", msgs...)
+			reader, output, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !tt.read {
+				w.output = output
+			}
+			p := w.start(nil, tt.command, "-v")
+			w.output = nil
+			<-at
+			_, _ = reader.Close(), output.Close()
+			for _, s := range tt.signals {
+				_ = p.cmd.Process.Signal(s)
+				time.Sleep(100 * time.Millisecond) // else two are one signal
+			}
+			close(answer)
+			if res := p.wait(); res.code != tt.code {
+				t.Errorf("%v, want %d\n%s", p.cmd.ProcessState, tt.code, res.stderr)
+			}
+			w.endLeases()
+			w.pass(0)
+			w.wantOnce(msgs)
+		})
 	}
-	w.endLeases()
-	w.pass(0)
-	w.wantOnce(msgs)
 }

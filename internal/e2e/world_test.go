@@ -96,6 +96,7 @@ type world struct {
 	routes   string
 	app      *oauth.App    // that the inbox logs in with
 	patience time.Duration // of a program that is started; 0: 3 minutes
+	output   *os.File      // of programs that are started, in place of what a result has
 }
 
 const password = "correct horse"
@@ -196,6 +197,9 @@ func (w *world) startReading(stdin io.Reader, args ...string) *process {
 	args = append([]string{"-c", w.path("postrider.yaml")}, args...)
 	p := &process{t: w.t, over: make(chan struct{}), cmd: exec.CommandContext(ctx, binary, args...)}
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	if w.output != nil {
+		p.cmd.Stdout, p.cmd.Stderr = w.output, w.output
+	}
 	p.cmd.Dir = w.dir
 	if stdin != nil {
 		p.cmd.Stdin = stdin
