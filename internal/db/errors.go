@@ -207,12 +207,14 @@ func fileWritable(path string) error {
 	return nil
 }
 
+// restoreFile is how to restore an SQLite file: an old log would be applied to the copy.
+const restoreFile = "stop postrider, delete the -wal and -shm beside it, and restore it from a copy"
+
 // fixFile is what to do about a damaged file or disk; empty for other errors.
 func fixFile(err error) string {
 	switch sqliteError(err) {
 	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-		return "the file is damaged or not a database: stop postrider, delete the -wal and -shm beside it, " +
-			"and restore it from a copy; or set database.path to another file"
+		return "the file is damaged or not a database: " + restoreFile + "; or set database.path to another file"
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL:
 		return "check whether its disk is full or failing (df); nothing that was committed is lost"
 	}

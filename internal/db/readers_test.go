@@ -115,7 +115,7 @@ func TestReplacedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, use := range uses {
-		wantText(t, use(), cfg.Path, "was deleted or moved", "put it back")
+		wantText(t, use(), cfg.Path, "was deleted or moved", "put it back", "delete the -wal")
 	}
 	if err := os.Rename(other.Path, cfg.Path); err != nil {
 		t.Fatal(err)

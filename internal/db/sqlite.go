@@ -100,7 +100,7 @@ func (f sqliteFile) check() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = fmt.Errorf("the database file %s was deleted or moved while postrider had it open; "+
-			"put it back, mount its disk, or restore it from a backup", f.path)
+			"put it back, or mount its disk; or "+restoreFile, f.path)
 	case err == nil && !os.SameFile(now, f.is):
 		err = fmt.Errorf("the database file %s was replaced while postrider had it open; run postrider again", f.path)
 	}
