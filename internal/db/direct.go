@@ -15,8 +15,7 @@ import (
 )
 
 // These functions bypass gorm's reflection. tx is the handle that Tx or View gave, and the errors
-// are gorm's. tx.Raw is left for a single value, and for rows of many columns, which gorm maps by
-// name.
+// are gorm's. Where speed does not matter, tx.Raw has gorm map the columns by their names.
 //
 // A ? whose argument is a slice, other than []byte, stands for a list: IN ?. The last element is
 // repeated until their number is a power of two, up to 512, so that there are few different

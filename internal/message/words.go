@@ -107,8 +107,10 @@ var aliases = map[string]string{
 	"iso-8859-1":     "windows-1252", // it has characters where the other has controls: quotes, dashes, €
 	"latin1":         "windows-1252",
 	"latin-1":        "windows-1252",
+	"iso_8859-1":     "windows-1252",
 	"iso8859_1":      "windows-1252", // the name in Java
 	"iso-8859-9":     "windows-1254", // the same in Turkish
+	"latin5":         "windows-1254",
 	"cp932":          "windows-31j",
 	"cp949":          "euc-kr",
 	"cp950":          "big5",
