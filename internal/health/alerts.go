@@ -55,7 +55,7 @@ func Check(f Facts, l Limits) []Alert {
 	c.count(Dead, n.Dead, l.Dead, "dead messages", list+" --status dead`, then `postrider task retry` or `skip` them")
 	c.count(Uncertain, n.Uncertain, l.Uncertain, "uncertain messages",
 		list+" --status uncertain`, then `postrider task resolve` them")
-	c.count(Bounced, n.Bounced, l.Bounced, "recipients for whom a message bounced in the last day",
+	c.count(Bounced, n.Bounced, l.Bounced, "deliveries that bounced in the last day",
 		list+" --bounced`, correct wrong addresses, then `postrider task retry` them")
 	if f.Active {
 		c.count(Conflicts, n.Conflicts, l.Conflicts, "leases that workers lost in the last day",

@@ -156,7 +156,7 @@ func TestLimits(t *testing.T) {
 			Limits{Bounced: ptr(5)},
 			Limits{Bounced: ptr(4)},
 			5,
-			"recipients for whom a message bounced in the last day: 5, more than alerts.bounced (4); " +
+			"deliveries that bounced in the last day: 5, more than alerts.bounced (4); " +
 				"see `postrider task list --inbox desk@firm.example --bounced`, " +
 				"correct wrong addresses, then `postrider task retry` them",
 		},

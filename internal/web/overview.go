@@ -293,8 +293,8 @@ func messageNeeds(report status.Report) (out []need) {
 	}
 	if bounced > 0 {
 		out = append(out, need{
-			Title: "Mail bounced for " + number(bounced, "recipient", "recipients") +
-				" in the last day, after the relay had accepted it",
+			Title: number(bounced, "delivery", "deliveries") +
+				" bounced in the last day, after the relay had accepted the message",
 			Fix:  "Open each: retry it, or correct the recipient's address in the routes.",
 			Link: "/messages?state=bounced",
 		})

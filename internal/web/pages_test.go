@@ -130,7 +130,7 @@ func TestBounced(t *testing.T) {
 		}
 	}
 	s.now = s.now.Add(time.Minute) // what is counted is kept for a few seconds
-	page("/").has(t, http.StatusOK, "Mail bounced for 1 recipient in the last day",
+	page("/").has(t, http.StatusOK, "1 delivery bounced in the last day",
 		`<a href="/messages?state=bounced">bounced</a></dt><dd class="bad">1</dd>`)
 	found := page("/messages?state=bounced")
 	found.has(t, http.StatusOK, "Offer", `<span class="state bad">bounced</span>`, `<option value="bounced" selected>`)
