@@ -319,7 +319,7 @@ func (a *auditor) message(f *auditedFolder, uid uint32, d *tasks.Disposition, m 
 	return a.tell(f, line)
 }
 
-// tell counts what reports say about a forwarded message, and lists the message.
+// tell counts what reports say about a message, and lists the message.
 func (a *auditor) tell(f *auditedFolder, line Audited) error {
 	if len(line.Bounced) > 0 {
 		f.found.Bounced++
@@ -365,9 +365,9 @@ func (m *Audited) add(d tasks.Disposition) {
 	}
 	for _, to := range d.Deliveries {
 		switch {
-		case to.Status != tasks.Delivered:
-		case to.HasBounced():
+		case to.HasBounced(): // also if the relay's reply is not known
 			m.Bounced = append(m.Bounced, to.Recipient)
+		case to.Status != tasks.Delivered:
 		default:
 			m.To = append(m.To, to.Recipient)
 			if to.IsConfirmed() {
