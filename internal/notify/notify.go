@@ -6,9 +6,10 @@
 // when, and which run holds the channel's lease. So all passes of all hosts together send a channel
 // at most one digest per Config.AtMost. Failures that come up in between are in the next digest.
 // Nothing is reported twice, except after a crash: when a run dies after it sent a digest and
-// before it recorded that, another run sends the digest again after the lease has expired. A task
-// that dies again after a requeue is reported again. A task that is no longer dead is not reported.
-// A task that bounces for another recipient is reported again.
+// before it recorded that, another run sends the digest again after the lease has expired. A digest
+// is also sent again when the connection broke before the relay's reply to it. A task that dies or
+// bounces again after a requeue is reported again. A task that is no longer dead is not reported. A
+// task that bounces for another recipient is reported again.
 //
 // When a digest cannot be sent, a later pass tries again: the first two times the next pass, then
 // less and less often, but at least once an hour. The failure is logged. It changes nothing else.
