@@ -77,7 +77,7 @@ func decoded(d srs.Decoded, secrets int) string {
 		line("made", "%s, valid until %s", d.Made.Format(time.DateOnly), d.Until.Format(time.DateOnly))
 	}
 	if d.Secret == 0 {
-		line("signed", "NOT HERE: with none of the %d secrets in srs.secret; the address may be forged", secrets)
+		line("signed", "NOT with a secret of srs.secret; the address may be forged")
 	} else {
 		line("signed", "with secret %d of %d", d.Secret, secrets)
 	}

@@ -80,7 +80,7 @@ func TestSRSDecode(t *testing.T) {
 		},
 		{
 			"made up", strings.Replace(fresh, "alice", "bob", 1), exitFailed,
-			[]string{"bob@author.example", "NOT HERE: with none of the 2 secrets in srs.secret"},
+			[]string{"bob@author.example", "NOT with a secret of srs.secret"},
 		},
 		{
 			"of a chain", signed(t, "SRS0=abcd=2W=author.example=alice@first.example", oldSecret, 60*day), exitOK,
