@@ -6,8 +6,9 @@
 // and recipient name the delivery: whoever knows both can forge a bounce of it, and so have its
 // recipient suspended. A report about no delivery of ours changes nothing.
 //
-// Reading a report twice has the same effect as reading it once. A report is read before its
-// message is registered: after a kill in between, the next pass reads it again.
+// Reading a report twice has the same effect as reading it once, unless its task was requeued in
+// between. A report is read before its message is registered, or when its task is claimed: after a
+// kill in between, the next pass reads it again.
 //
 // A recipient whose mail bounces too often (Config.After, Config.Within) is noted, once. If
 // Config.Suspend is set, nothing is sent to it until an operator resumes it.

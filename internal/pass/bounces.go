@@ -43,13 +43,17 @@ func (p *Pass) report(ctx context.Context, m route.Mail, log *slog.Logger) (*tas
 	return &tasks.Decision{Skip: tasks.SkipReport, Reason: says}, nil
 }
 
+// reads reports whether the messages of the inbox are read as reports, and what they say recorded.
+func (s *scanner) reads() bool {
+	return s.pass.Bounces != nil && !s.pass.Config.DryRun && s.pass.Bounces.Of(s.in.Address)
+}
+
 // review looks for recipients whose mail bounces too often, after the bounce inbox was scanned.
 func (s *scanner) review(ctx context.Context) error {
-	p := s.pass
-	if p.Bounces == nil || p.Config.DryRun || !p.Bounces.Of(s.in.Address) || ctx.Err() != nil {
+	if !s.reads() || ctx.Err() != nil {
 		return nil
 	}
-	return p.Bounces.Review(ctx)
+	return s.pass.Bounces.Review(ctx)
 }
 
 // withhold fails the deliveries to recipients that are suspended. One that may have the message

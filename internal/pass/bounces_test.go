@@ -84,6 +84,23 @@ func TestReports(t *testing.T) {
 	}
 }
 
+// TestReportsInANewEpoch: when UIDVALIDITY changes, a report that is known is not read again. It
+// may be about an attempt before the one that is recorded now.
+func TestReportsInANewEpoch(t *testing.T) {
+	r := newRig(t, nil)
+	f := &fakeBounces{inbox: address}
+	r.Bounces = f
+	r.add("all")
+	r.subjects("report 1")
+	r.want(r.run(), Counters{Registered: 1, Skipped: 1})
+	check(t, r.imap.SetUIDValidity(address, "INBOX", 777))
+	r.subjects("report 2")
+	r.want(r.run(), Counters{Registered: 1, Skipped: 1})
+	if want := []string{"report 1", "report 2"}; !slices.Equal(f.read, want) {
+		t.Errorf("read were %q, want each of %q once", f.read, want)
+	}
+}
+
 // TestReportsOfOthers: the messages of another inbox are not read, and nothing is reviewed.
 func TestReportsOfOthers(t *testing.T) {
 	r := newRig(t, nil)

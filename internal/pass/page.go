@@ -261,6 +261,9 @@ func (s *scanner) entry(ctx context.Context, f *folder, it fetched) (tasks.Entry
 	if wanted := s.pass.Config.Headers; wanted != nil && wanted(s.in) {
 		e.Header = tasks.HeaderOf(it.msg.Header)
 	}
+	if !f.compared() && s.reads() {
+		return e, nil // one that is known must not be read again; a new one is read when it is claimed
+	}
 	var err error
 	m := MailOf(s.in, tasks.Task{Folder: f.row.Name, Identity: e.Identity, CreatedAt: s.pass.Now()}, it.msg)
 	e.Decision, err = s.pass.decide(ctx, m, s.revision, s.log.With("folder", f.row.Name, "uid", it.meta.UID))
