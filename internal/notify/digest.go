@@ -77,6 +77,8 @@ type Delivery struct {
 	Status string `json:"status"`
 	Code   int    `json:"code"` // of the relay's last reply; 0 for none
 	Reply  string `json:"reply"`
+
+	delayed string // what a report says of a message that is still on its way; only in the text
 }
 
 // Inbox is an inbox whose scans fail, or work again.
@@ -169,10 +171,14 @@ func describe(t tasks.Task, e Ending) Task {
 }
 
 func recipient(d tasks.Delivery) Delivery {
-	if d.HasBounced() {
-		return Delivery{d.Recipient, string(tasks.Bounced), d.Arrival.Code, line(d.Became())}
+	out := Delivery{Recipient: d.Recipient, Status: string(d.Status), Code: d.Code, Reply: line(d.Reply)}
+	switch {
+	case d.HasBounced():
+		out.Status, out.Code, out.Reply = string(tasks.Bounced), d.Arrival.Code, line(d.Became())
+	case d.Arrival != nil && d.Arrival.Status == tasks.Delayed:
+		out.delayed = line(d.Became())
 	}
-	return Delivery{d.Recipient, string(d.Status), d.Code, line(d.Reply)}
+	return out
 }
 
 // commands returns the commands that settle a task.

@@ -146,6 +146,22 @@ func TestDuplicateHasIt(t *testing.T) {
 	}
 }
 
+// TestDelayedLacksIt: what a report says of a message that is still on its way goes before what the
+// relay said. The hook gets the delivery as it was.
+func TestDelayedLacksIt(t *testing.T) {
+	late := &tasks.Arrival{Status: tasks.Delayed, Code: 450, Enhanced: "4.2.1", Reply: "come back later"}
+	got := describe(tasks.Task{Status: tasks.Dead, Deliveries: []tasks.Delivery{
+		{Recipient: "slow@firm.example", Status: tasks.Delivered, Code: 250, Reply: "ok", Arrival: late},
+	}}, Ending{Status: Dead})
+	const want = "  lacks it: slow@firm.example (delayed: 450 4.2.1 come back later)\n"
+	if text := (Digest{Tasks: []Task{got}}).text(); !strings.Contains(text, want) {
+		t.Errorf("the text is %q, want it to have %q", text, want)
+	}
+	if d := got.Deliveries[0]; d.Status != string(tasks.Delivered) || d.Code != 250 || d.Reply != "ok" {
+		t.Errorf("the hook gets %+v, want what the relay said", d)
+	}
+}
+
 // TestOneMore checks the plural forms of the text for the number 1.
 func TestOneMore(t *testing.T) {
 	text := Digest{MoreInboxes: 1, MoreTasks: 1, Tasks: []Task{{MoreDeliveries: 1}}}.text()

@@ -158,7 +158,7 @@ func (t Task) text(b *strings.Builder) {
 		}
 	}
 	for _, d := range t.Deliveries {
-		fmt.Fprintf(b, "  %-9s %s\n", cmp.Or(deliveryLabels[d.Status], "unclear")+":", d.line())
+		fmt.Fprintf(b, "  %-9s %s\n", d.label()+":", d.line())
 	}
 	if t.MoreDeliveries > 0 {
 		fmt.Fprintf(b, "            and %s\n", text.Count(t.MoreDeliveries, "more recipient"))
@@ -180,9 +180,16 @@ var deliveryLabels = map[string]string{
 	"duplicate": "has it", "bounced": "lacks it",
 }
 
+func (d Delivery) label() string {
+	if d.delayed != "" {
+		return "lacks it"
+	}
+	return cmp.Or(deliveryLabels[d.Status], "unclear")
+}
+
 func (d Delivery) line() string {
-	reply := d.Reply
-	if d.Code != 0 && d.Status != string(tasks.Bounced) { // whose words begin with it
+	reply := cmp.Or(d.delayed, d.Reply)
+	if d.delayed == "" && d.Code != 0 && d.Status != string(tasks.Bounced) { // whose words begin with it
 		reply = strings.TrimSpace(fmt.Sprintf("%d %s", d.Code, d.Reply))
 	}
 	if reply == "" {
