@@ -185,7 +185,8 @@ func TestAuditSaysWhatBecame(t *testing.T) {
 	check(t, r.imap.Expunge(address, "INBOX", 3))
 	found, lines := r.audit(AuditOptions{})
 	f := found.Folders[0]
-	if f.Bounced != 2 || f.Confirmed != 2 || f.Accounts() != "2 forwarded, 1 uncertain, 2 confirmed, 2 bounced" {
+	if f.Bounced != 2 || f.Confirmed != 2 ||
+		f.Accounts() != "2 forwarded, 1 uncertain; of them 2 confirmed, 2 bounced" {
 		t.Errorf("the audit found %d bounced, %d confirmed, %q; want 2, 2", f.Bounced, f.Confirmed, f.Accounts())
 	}
 	var got []string

@@ -7,20 +7,25 @@ import (
 	"postrider/internal/tasks"
 )
 
-// Accounts lists the accounts that have messages, with their numbers, and how many of the forwarded
-// ones were confirmed and bounced.
+// Accounts lists the accounts that have messages, with their numbers, and how many of them were
+// confirmed and bounced.
 func (f *FolderAudit) Accounts() string {
 	parts := counted(f.Counts)
-	if f.Confirmed > 0 {
-		parts = append(parts, fmt.Sprintf("%d confirmed", f.Confirmed))
-	}
-	if f.Bounced > 0 {
-		parts = append(parts, fmt.Sprintf("%d bounced", f.Bounced))
-	}
 	if f.Registered > 0 {
 		parts = append(parts, fmt.Sprintf("%d registered now", f.Registered))
 	}
-	return strings.Join(parts, ", ")
+	var reported []string
+	if f.Confirmed > 0 {
+		reported = append(reported, fmt.Sprintf("%d confirmed", f.Confirmed))
+	}
+	if f.Bounced > 0 {
+		reported = append(reported, fmt.Sprintf("%d bounced", f.Bounced))
+	}
+	out := strings.Join(parts, ", ")
+	if len(reported) > 0 {
+		out += "; of them " + strings.Join(reported, ", ")
+	}
+	return out
 }
 
 // counted is like "3 forwarded", for each account except missing, which has its own column.
