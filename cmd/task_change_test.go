@@ -12,7 +12,7 @@ import (
 )
 
 // taskFake is a queue of dead tasks with any ID. Requeue first calls meanwhile with the first ID of
-// the portion. It leaves out the tasks that are not dead by then, and those in keep.
+// the portion. It leaves out those in keep.
 type taskFake struct {
 	tasks.Queue
 	status    map[int64]tasks.Status // where it is not dead
@@ -27,7 +27,7 @@ func (f taskFake) Get(_ context.Context, id int64) (tasks.Task, error) {
 	return tasks.Task{ID: id, Status: tasks.Dead}, nil
 }
 
-func (f taskFake) Requeue(ctx context.Context, _ tasks.By, ids ...int64) (n int, err error) {
+func (f taskFake) Requeue(ctx context.Context, by tasks.By, ids ...int64) (n int, err error) {
 	if f.meanwhile != nil {
 		err = f.meanwhile(f, ids[0])
 	}
@@ -35,7 +35,7 @@ func (f taskFake) Requeue(ctx context.Context, _ tasks.By, ids ...int64) (n int,
 		return 0, err
 	}
 	for _, id := range ids {
-		if f.status[id] == "" && !f.keep[id] {
+		if t, _ := f.Get(ctx, id); by.Means(t.Status) && !f.keep[id] {
 			f.status[id] = tasks.Received
 			n++
 		}

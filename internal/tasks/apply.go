@@ -90,7 +90,9 @@ func (j *Job) batch(ctx context.Context, ids []int64, r *Applied) error {
 	if len(fit) == 0 {
 		return nil
 	}
-	changed, err := j.do(j.Queue, ctx, j.By, fit...)
+	by := j.By
+	by.From = j.From // somebody else may have changed them since
+	changed, err := j.do(j.Queue, ctx, by, fit...)
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ func (q *Queue) change(by tasks.By, what string, ids []int64, may func(*task) bo
 	changed := 0
 	for _, id := range ids {
 		t := q.tasks[id]
-		if t == nil || !may(t) {
+		if t == nil || !by.Means(t.Status) || !may(t) {
 			continue
 		}
 		do(t, now)

@@ -134,6 +134,7 @@ func (q *Queue) Purge(ctx context.Context, by tasks.By, ids ...int64) (int, erro
 func (q *Queue) byOperator(ctx context.Context, by tasks.By, what string, ids []int64, take string, from []tasks.Status,
 	do func(tx *gorm.DB, now time.Time, id int64) error,
 ) (changed int, _ error) {
+	from = slices.DeleteFunc(slices.Clone(from), func(s tasks.Status) bool { return !by.Means(s) })
 	err := q.db.Change(ctx, func(tx *gorm.DB, now time.Time) error {
 		var done []int64
 		for _, id := range ids {

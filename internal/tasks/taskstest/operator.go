@@ -1,6 +1,7 @@
 package taskstest
 
 import (
+	"context"
 	"time"
 
 	"postrider/internal/tasks"
@@ -12,6 +13,7 @@ var operatorTests = map[string]func(*suite){
 	"operator/resolve":              testResolve,
 	"operator/resolve with others":  testResolveOthers,
 	"operator/several":              testSeveral,
+	"operator/changed meanwhile":    testChangedMeanwhile,
 	"operator/no recipient has it":  testRequeueUndecided,
 	"operator/skip of a dead task":  testSkipDead,
 	"operator/skip and then resend": testSkipRequeue,
@@ -110,6 +112,22 @@ func testSeveral(s *suite) {
 	s.has(done.Task.ID)
 	s.stands(held.Task.ID, tasks.InProgress)
 	p.claimed(1, 1)
+}
+
+// testChangedMeanwhile: a task that somebody else has moved to another state meanwhile stays there.
+func testChangedMeanwhile(s *suite) {
+	by := operatorAnn
+	by.From = []tasks.Status{tasks.Dead}
+	for _, change := range []func(context.Context, tasks.By, ...int64) (int, error){
+		s.Queue.Requeue, s.Queue.Skip, s.Queue.Purge,
+	} {
+		_, dead := s.bring(tasks.Dead)
+		_, skipped := s.bring(tasks.Skipped)
+		_, uncertain := s.bring(tasks.Uncertain)
+		s.byAnn(change(s.ctx, by, skipped.Task.ID, uncertain.Task.ID, dead.Task.ID))
+		s.stands(skipped.Task.ID, tasks.Skipped)
+		s.stands(uncertain.Task.ID, tasks.Uncertain)
+	}
 }
 
 // testRequeueUndecided: when no recipient has the message, the task is decided again, and equal
