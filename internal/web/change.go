@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"postrider/internal/inbox"
 	"postrider/internal/tasks"
@@ -47,6 +48,9 @@ func (s *Server) apply(w http.ResponseWriter, r *http.Request, u user, id int64,
 	who, bad := by(r, u)
 	if bad != nil {
 		return s.showMessage(w, r, u, bad.code, messageBody{ID: id, Problem: bad.says, Why: who.Why})
+	}
+	if shown := tasks.Status(r.PostFormValue("state")); slices.Contains(c.command.From, shown) {
+		c.command.From = []tasks.Status{shown} // somebody else may have changed it since
 	}
 	kept := ""
 	job := tasks.Job{

@@ -209,6 +209,24 @@ func TestChangeMessage(t *testing.T) {
 	}
 }
 
+// TestChangeMessageMeanwhile: what somebody else has skipped since the page was shown is not sent
+// by a button that was there for a dead message, and that is there for a skipped one, too.
+func TestChangeMessageMeanwhile(t *testing.T) {
+	s := newSite(t)
+	s.firm()
+	id := s.number(`SELECT id FROM monitored_emails_tasks WHERE status = 'dead'`)
+	path := "/messages/" + itoa(id)
+	s.get(path).has(t, http.StatusOK, `name="state" value="dead"`)
+	if _, err := s.queue.Skip(t.Context(), tasks.By{Who: "ben"}, id); err != nil {
+		t.Fatal(err)
+	}
+	retry := func(state string) answer {
+		return s.do(client(t), http.MethodPost, path+"/retry", form("why", "a test", "state", state))
+	}
+	retry("dead").has(t, http.StatusConflict, "it is skipped; this is for tasks that are dead", `value="skipped"`)
+	retry("skipped").has(t, http.StatusSeeOther)
+}
+
 // TestChangeMessageOfDisabled: what was changed says that it waits for its inbox, and so does its
 // page.
 func TestChangeMessageOfDisabled(t *testing.T) {
