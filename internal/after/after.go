@@ -298,13 +298,20 @@ func (v *visit) group(ctx context.Context, at place, jobs []*job) error {
 		}
 		v.conn = conn
 	}
-	if err := v.openFolder(ctx, at); err != nil {
-		v.fail(ctx, jobs, err)
+	opened := v.openFolder(ctx, at)
+	if opened != nil && !errors.Is(opened, errLost) {
+		v.fail(ctx, jobs, opened)
 		return nil
 	}
 	jobs, err := v.still(ctx, at, jobs) // to log in may have taken a while
 	if err != nil {
 		return err
+	}
+	if opened != nil {
+		for _, j := range jobs {
+			j.gone(at.action)
+		}
+		return nil
 	}
 	if err := v.identify(ctx, at, jobs); err != nil || v.stopped {
 		return err
@@ -378,10 +385,18 @@ func (v *visit) still(ctx context.Context, at place, jobs []*job) (out []*job, _
 // errRenewed is a folder in which the UID of the task may name another message.
 var errRenewed = &notNow{"UIDVALIDITY of the folder changed; waiting for the next scan to identify the message"}
 
+// errLost is a folder in which a scan has looked for the message of the task since, in vain.
+var errLost = &notNow{"UIDVALIDITY of the folder changed, and the message was not found again"}
+
 func (v *visit) openFolder(ctx context.Context, at place) error {
 	f, err := v.conn.SelectToChange(ctx, at.folder)
-	if err == nil && f.UIDValidity != uint32(at.epoch) {
-		return errRenewed
+	switch {
+	case err != nil || f.UIDValidity == uint32(at.epoch):
+		return err
+	case slices.ContainsFunc(v.in.Folders, func(row inbox.Folder) bool {
+		return row.ID == at.folderID && row.Epoch() == f.UIDValidity && row.Reconciled == row.UIDValidity
+	}):
+		return errLost
 	}
-	return err
+	return errRenewed
 }

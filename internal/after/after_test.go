@@ -141,6 +141,15 @@ func TestLeavesAlone(t *testing.T) {
 		{"another UIDVALIDITY", "delete", func(_ *rig, task *tasks.Task) {
 			task.Epoch++
 		}, outbox.Waiting, "UIDVALIDITY"},
+		{"another UIDVALIDITY, which a scan compares", "delete", func(r *rig, task *tasks.Task) {
+			r.in.Folders = []inbox.Folder{{ID: task.FolderID, Name: "INBOX", UIDValidity: task.Epoch, Active: true}}
+			task.Epoch--
+		}, outbox.Waiting, "UIDVALIDITY"},
+		{"another UIDVALIDITY, which a scan has compared", "delete", func(r *rig, task *tasks.Task) {
+			r.in.Folders = []inbox.Folder{{ID: task.FolderID, Name: "INBOX", UIDValidity: task.Epoch, Active: true}}
+			r.in.Folders[0].Reconciled = task.Epoch
+			task.Epoch--
+		}, outbox.Done, "no longer in its folder"},
 		{"another content", "delete", func(r *rig, task *tasks.Task) {
 			n := r.noted[task.UID]
 			n.Fingerprint[0]++
