@@ -201,7 +201,7 @@ func TestRebinding(t *testing.T) {
 		"evil.example", "evil.example:8420", "127.0.0.1.evil.example", "192.0.2.1", "localhost.evil.example",
 	} {
 		got := s.get("/", "Host", host)
-		got.has(t, http.StatusMisdirectedRequest, "only at localhost")
+		got.has(t, http.StatusMisdirectedRequest, "only at localhost", "set web.users or web.proxy")
 		got.lacks(t, "Overview</h1>", "smtp.firm.example")
 	}
 }

@@ -152,7 +152,8 @@ func (s *Server) guarded(next http.Handler) http.Handler {
 		}
 		if !s.Access.knownHost(r) {
 			s.fail(w, r, user{}, &failure{
-				http.StatusMisdirectedRequest, "Without a login this page is only at localhost and 127.0.0.1.",
+				http.StatusMisdirectedRequest, "Without a login this page is only at localhost and 127.0.0.1. " +
+					"To reach it by another name, set web.users or web.proxy.",
 			})
 			return
 		}
