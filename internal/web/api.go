@@ -65,13 +65,19 @@ func (s *Server) apiStatus(w http.ResponseWriter, r *http.Request, _ user) error
 }
 
 func (s *Server) apiMessages(w http.ResponseWriter, r *http.Request, _ user) error {
-	_, found, _, err := s.find(r)
+	_, found, boxes, err := s.find(r)
 	if err != nil {
 		return err
 	}
 	out := apiFound{Messages: []tasks.View{}, Next: found.Next, SearchedUntil: found.Until}
+	labels := map[int64]inbox.Labels{}
+	for _, in := range boxes {
+		labels[in.ID] = in.Labels
+	}
 	for _, t := range found.Tasks {
-		out.Messages = append(out.Messages, tasks.ViewOf(t))
+		v := tasks.ViewOf(t)
+		v.Labels = labels[t.InboxID]
+		out.Messages = append(out.Messages, v)
 	}
 	writeJSON(w, http.StatusOK, out)
 	return nil
@@ -130,10 +136,15 @@ func (s *Server) apiMessage(w http.ResponseWriter, r *http.Request, _ user) erro
 		return tasks.ErrNotFound
 	case gone:
 		writeJSON(w, http.StatusOK, tasks.GoneView{ID: id, Gone: true, Events: tasks.EventsOf(events)})
-	default:
-		writeJSON(w, http.StatusOK, tasks.DetailsOf(t, events))
+		return nil
 	}
-	return nil
+	boxes, err := s.Inboxes.ByID(r.Context(), []int64{t.InboxID})
+	if err == nil {
+		details := tasks.DetailsOf(t, events)
+		details.Labels = boxes[t.InboxID].Labels
+		writeJSON(w, http.StatusOK, details)
+	}
+	return err
 }
 
 func (s *Server) apiInboxes(w http.ResponseWriter, r *http.Request, _ user) error {

@@ -157,6 +157,16 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
+// TestAPILabels: a message has the labels of its inbox, as `postrider task show --json` has them.
+func TestAPILabels(t *testing.T) {
+	s := newSite(t)
+	s.firm()
+	id := s.put(msg{inbox: "intake@firm.example", status: tasks.Received})
+	for _, path := range []string{"/api/v1/messages/" + itoa(id), "/api/v1/messages?inbox=intake@firm.example"} {
+		s.get(path).has(t, http.StatusOK, `"labels":{"tenant":"acme","vip":"yes"}`)
+	}
+}
+
 func (d document) check(t *testing.T, path string, s schema, body string) {
 	t.Helper()
 	var v any
