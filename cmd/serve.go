@@ -160,7 +160,9 @@ func checkPage(cfg *config.Config) finding {
 		return finding{what: "status page", err: err}
 	}
 	if names := access.UnknownOperators(); len(names) > 0 {
-		err = fmt.Errorf("web.operators: no such user in %s: %s", cfg.Web.Users, strings.Join(names, ", "))
+		err = fmt.Errorf("web.operators: no such user in %s: %s; "+
+			"correct the name, or add the user with `htpasswd -B %s %s`",
+			cfg.Web.Users, strings.Join(names, ", "), text.Arg(cfg.Web.Users), text.Arg(names[0]))
 	}
 	return finding{what: "status page", text: "the section web can be used", err: err}
 }
