@@ -91,8 +91,8 @@ func author(h message.Header) (domain, odd string) {
 	case len(list) != 1:
 		return "", fmt.Sprintf("its From field names %d authors", len(list))
 	}
-	p, err := parsePath(address.Quoted(list[0].Address))
-	domain = p.wire[strings.LastIndexByte(p.wire, '@')+1:]
+	p, err := address.Parse(address.Quoted(list[0].Address))
+	domain = p.Wire[strings.LastIndexByte(p.Wire, '@')+1:]
 	if err != nil || strings.HasPrefix(domain, "[") {
 		return "", "the address in its From field has no domain that could be looked up"
 	}

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+
+	"postrider/internal/address"
 )
 
 // maxRecipients is how many every server must take in one transaction (RFC 5321 4.5.3.1.8).
@@ -47,7 +49,7 @@ func (t *Transaction) first(env Envelope) Envelope {
 		return env
 	}
 	for _, to := range env.To[1:] {
-		t.rest = append(t.rest, path{name: to})
+		t.rest = append(t.rest, address.Address{Text: to})
 	}
 	env.To = env.To[:1]
 	env.From = t.relay.cfg.Signer.ReversePath(t.task, env.To[0])
@@ -59,11 +61,13 @@ func (t *Transaction) signed() bool { return t.task != 0 && t.relay.cfg.Signer !
 
 // parse refuses the recipients that have no valid address, or whose sender has none, and returns
 // the others.
-func (t *Transaction) parse(env Envelope) (todo []path) {
-	from, fromErr := parseReversePath(env.From)
-	t.from = from
+func (t *Transaction) parse(env Envelope) (todo []address.Address) {
+	var fromErr error
+	if env.From != "" { // else it is the null reverse-path
+		t.from, fromErr = address.Parse(env.From)
+	}
 	for _, to := range env.To {
-		rcpt, err := parsePath(to)
+		rcpt, err := address.Parse(to)
 		if err = cmp.Or(fromErr, err); err != nil {
 			t.outcomes = append(t.outcomes, Outcome{Recipient: to, Status: Refused, Reply: short(err.Error())})
 			continue
@@ -75,10 +79,10 @@ func (t *Transaction) parse(env Envelope) (todo []path) {
 
 // apart leaves recipients whose addresses need SMTPUTF8 to a later transaction if there are others:
 // otherwise, a server after the relay that lacks SMTPUTF8 would bounce the message for all of them.
-func (t *Transaction) apart(todo []path) []path {
-	utf8, ascii := []path(nil), []path(nil)
+func (t *Transaction) apart(todo []address.Address) []address.Address {
+	utf8, ascii := []address.Address(nil), []address.Address(nil)
 	for _, rcpt := range todo {
-		if rcpt.utf8 {
+		if rcpt.UTF8 {
 			utf8 = append(utf8, rcpt)
 		} else {
 			ascii = append(ascii, rcpt)
@@ -182,33 +186,33 @@ func (t *Transaction) mail(params string) (reply, error) {
 // is better than a lost one. With SRS, a stranger chose a part of the address: some relays refuse
 // an address in quotes, or one that SRS did not have to rewrite.
 func (t *Transaction) replaceable() bool {
-	if t.from.wire == "" {
+	if t.from.Wire == "" {
 		return !t.nullOnly
 	}
-	return t.relay.cfg.EnvelopeFrom == SRS && t.from.name != t.relay.sender.name
+	return t.relay.cfg.EnvelopeFrom == SRS && t.from.Text != t.relay.sender.Text
 }
 
 // logReplaced logs that the configured sender replaces one that was refused. If the refused address
 // is not in quotes, the relay may refuse all SRS addresses: that is logged as a warning, once.
-func (r *Relay) logReplaced(refused path, rep reply) {
-	if refused.wire == "" {
+func (r *Relay) logReplaced(refused address.Address, rep reply) {
+	if refused.Wire == "" {
 		return
 	}
 	level := slog.LevelInfo
-	if !strings.Contains(refused.wire, `"`) && r.warned.CompareAndSwap(false, true) {
+	if !strings.Contains(refused.Wire, `"`) && r.warned.CompareAndSwap(false, true) {
 		level = slog.LevelWarn
 	}
 	r.log.Log(context.Background(), level, "the relay refuses a sender; bounces go to the configured address",
-		"sender", refused.name, "address", r.sender.name, "code", rep.code, "reply", rep.line())
+		"sender", refused.Text, "address", r.sender.Text, "code", rep.code, "reply", rep.line())
 }
 
-func (t *Transaction) mailFrom(from path, params string) (reply, error) {
+func (t *Transaction) mailFrom(from address.Address, params string) (reply, error) {
 	t.own = t.signed() || t.relay.ours(from)
 	t.said = &group{c: t.c, pipelined: t.suspect == nil && t.relay.pipelines(t.c)}
-	t.said.commands = append(t.said.commands, "MAIL FROM:<"+from.wire+">"+params)
+	t.said.commands = append(t.said.commands, "MAIL FROM:<"+from.Wire+">"+params)
 	for _, rcpt := range t.to {
 		if t.speaks(rcpt) {
-			t.said.commands = append(t.said.commands, "RCPT TO:<"+rcpt.wire+">"+t.notify(rcpt))
+			t.said.commands = append(t.said.commands, "RCPT TO:<"+rcpt.Wire+">"+t.notify(rcpt))
 		}
 	}
 	t.said.commands = append(t.said.commands, "DATA")
@@ -223,7 +227,7 @@ func (t *Transaction) mailFrom(from path, params string) (reply, error) {
 }
 
 // speaks reports whether the relay understands the address.
-func (t *Transaction) speaks(rcpt path) bool { return !rcpt.utf8 || t.c.offers("SMTPUTF8") }
+func (t *Transaction) speaks(rcpt address.Address) bool { return !rcpt.UTF8 || t.c.offers("SMTPUTF8") }
 
 // rcpts reads which recipients are accepted. If the relay accepts none, the transaction is reset.
 func (t *Transaction) rcpts() (err error) {

@@ -3,6 +3,8 @@ package forward
 import (
 	"fmt"
 	"strings"
+
+	"postrider/internal/address"
 )
 
 // Delivery status notifications (RFC 3461): a relay that offers DSN passes the request on. The
@@ -11,7 +13,7 @@ import (
 // asks reports whether notifications are asked for. They need a reverse-path to be sent to. For
 // mail of our own they are not asked for.
 func (t *Transaction) asks() bool {
-	return t.relay.cfg.Confirm && t.task != 0 && t.from.wire != "" && t.c.offers("DSN")
+	return t.relay.cfg.Confirm && t.task != 0 && t.from.Wire != "" && t.c.offers("DSN")
 }
 
 // ret returns the parameters of MAIL: reports return only the header, and the token of the
@@ -23,17 +25,17 @@ func (t *Transaction) ret() string {
 	case !t.signed():
 		return " RET=HDRS"
 	}
-	return " RET=HDRS ENVID=" + t.relay.cfg.Signer.Token(t.task, t.to[0].name)
+	return " RET=HDRS ENVID=" + t.relay.cfg.Signer.Token(t.task, t.to[0].Text)
 }
 
 // notify are the parameters of RCPT.
-func (t *Transaction) notify(rcpt path) string {
+func (t *Transaction) notify(rcpt address.Address) string {
 	if !t.asks() {
 		return ""
 	}
-	original := "rfc822;" + xtext(rcpt.wire)
-	if rcpt.utf8 {
-		original = "utf-8;" + escaped(rcpt.wire)
+	original := "rfc822;" + xtext(rcpt.Wire)
+	if rcpt.UTF8 {
+		original = "utf-8;" + escaped(rcpt.Wire)
 	}
 	return " NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=" + original
 }

@@ -64,14 +64,14 @@ func cutTo(s string, limit int) string {
 // mailbox is an address of a header (RFC 5322 3.4). An invalid address, or one that needs SMTPUTF8,
 // becomes a group without members that shows it (RFC 6857 3.1.7).
 func mailbox(a message.Address) string {
-	p, err := parsePath(address.Quoted(a.Addr))
+	p, err := address.Parse(address.Quoted(a.Addr))
 	switch {
-	case err != nil || p.utf8:
+	case err != nil || p.UTF8:
 		return phrase(strings.TrimSpace(a.Name+" "+a.Addr)) + " :;" // a space ends an encoded word (RFC 2047 5)
 	case a.Name == "":
-		return p.wire
+		return p.Wire
 	}
-	return phrase(a.Name) + " <" + p.wire + ">"
+	return phrase(a.Name) + " <" + p.Wire + ">"
 }
 
 // phrase is a display name: an atom, a quoted string or encoded words.

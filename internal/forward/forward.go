@@ -171,19 +171,19 @@ const (
 
 // sender is the configured envelope sender. With Keep and SRS it is for messages whose Return-Path
 // cannot be used.
-func (c Config) sender() (path, error) {
+func (c Config) sender() (address.Address, error) {
 	key, text := "forward.envelope_from", c.EnvelopeFrom
 	if text == "" || text == Keep || text == SRS {
 		key, text = "forward.from", c.From
 	}
 	if text == "" {
-		return path{}, errors.New("there is no sender for forwarded mail: set forward.from")
+		return address.Address{}, errors.New("there is no sender for forwarded mail: set forward.from")
 	}
 	_, a, err := address.ParseNamed(text)
 	if err != nil {
-		return path{}, fmt.Errorf("%s: %w", key, err)
+		return address.Address{}, fmt.Errorf("%s: %w", key, err)
 	}
-	return parsePath(a.Text)
+	return a, nil
 }
 
 // tls has no small records for the first octets of a connection: they would cut a small message

@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"fmt"
 	"math"
+
+	"postrider/internal/address"
 )
 
 // maxNamed is how many recipients Info names at most. A relay may slow down or block a client that
@@ -62,15 +64,15 @@ func (i *Info) envelope(r *Relay, c *conn, to []string) error {
 	from := r.probe()
 	rcpts := i.parse(to)
 	params := ""
-	for _, p := range append([]path{from}, rcpts...) {
-		if p.utf8 && i.UTF8 {
+	for _, p := range append([]address.Address{from}, rcpts...) {
+		if p.UTF8 && i.UTF8 {
 			params = " SMTPUTF8"
 		}
 	}
-	if from.utf8 && !i.UTF8 {
+	if from.UTF8 && !i.UTF8 {
 		return r.needsUTF8()
 	}
-	rep, err := c.command("MAIL FROM:<" + from.wire + ">" + params)
+	rep, err := c.command("MAIL FROM:<" + from.Wire + ">" + params)
 	switch {
 	case err != nil:
 		return &Error{Relay: r.addr, Stage: StageMAIL, Err: err}
@@ -78,7 +80,7 @@ func (i *Info) envelope(r *Relay, c *conn, to []string) error {
 		v, fix := r.blame(StageMAIL, rep)
 		return r.replied(StageMAIL, v, rep, fix)
 	}
-	i.Sender = from.name
+	i.Sender = from.Text
 	defer func() { _, _ = c.reset() }() // the connection ends after it in any case
 	for _, rcpt := range rcpts {
 		if err := i.recipient(r, c, rcpt); err != nil {
@@ -89,13 +91,13 @@ func (i *Info) envelope(r *Relay, c *conn, to []string) error {
 }
 
 // probe is a sender like that of most messages.
-func (r *Relay) probe() path {
+func (r *Relay) probe() address.Address {
 	from := r.sender
 	switch {
 	case r.cfg.EnvelopeFrom == SRS:
-		from, _ = parsePath(r.rewrite(from)) // it makes only valid addresses
+		from, _ = address.Parse(r.rewrite(from)) // it makes only valid addresses
 	case r.cfg.Signer != nil:
-		from, _ = parsePath(r.cfg.Signer.ReversePath(math.MaxInt64, r.sender.name)) // likewise
+		from, _ = address.Parse(r.cfg.Signer.ReversePath(math.MaxInt64, r.sender.Text)) // likewise
 	}
 	return from
 }
@@ -110,11 +112,11 @@ func (r *Relay) blame(at Stage, rep reply) (verdict, string) {
 }
 
 // parse returns the recipients to name.
-func (i *Info) parse(to []string) (rcpts []path) {
+func (i *Info) parse(to []string) (rcpts []address.Address) {
 	i.Untried = max(0, len(to)-maxNamed)
 	for _, name := range to[:len(to)-i.Untried] {
-		rcpt, err := parsePath(name)
-		if err == nil && rcpt.utf8 && !i.UTF8 {
+		rcpt, err := address.Parse(name)
+		if err == nil && rcpt.UTF8 && !i.UTF8 {
 			err = errNoUTF8
 		}
 		if err != nil {
@@ -127,14 +129,14 @@ func (i *Info) parse(to []string) (rcpts []path) {
 }
 
 // recipient is one RCPT. Its error is the relay's.
-func (i *Info) recipient(r *Relay, c *conn, rcpt path) error {
-	rep, err := c.command("RCPT TO:<" + rcpt.wire + ">")
+func (i *Info) recipient(r *Relay, c *conn, rcpt address.Address) error {
+	rep, err := c.command("RCPT TO:<" + rcpt.Wire + ">")
 	if err != nil {
 		c.dead = true
 		return &Error{Relay: r.addr, Stage: StageRCPT, Err: err}
 	}
 	if rep.ok() {
-		i.Accepted = append(i.Accepted, rcpt.name)
+		i.Accepted = append(i.Accepted, rcpt.Text)
 		return nil
 	}
 	v, fix := r.blame(StageRCPT, rep)
@@ -146,7 +148,7 @@ func (i *Info) recipient(r *Relay, c *conn, rcpt path) error {
 		status = Refused
 	}
 	i.Refused = append(i.Refused, Outcome{
-		Recipient: rcpt.name, Status: status, Code: rep.code, Enhanced: rep.enhanced, Reply: rep.text, Fix: fix,
+		Recipient: rcpt.Text, Status: status, Code: rep.code, Enhanced: rep.enhanced, Reply: rep.text, Fix: fix,
 	})
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"postrider/internal/address"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 // sender's does not fit (see Sender).
 func (t *Transaction) choose() error {
 	eight, utf8 := t.c.offers("8BITMIME"), t.c.offers("SMTPUTF8")
-	needsUTF8 := func() bool { return t.content.Mode == Redirect && (t.content.utf8 || t.from.utf8) }
+	needsUTF8 := func() bool { return t.content.Mode == Redirect && (t.content.utf8 || t.from.UTF8) }
 	for t.content.instead != nil && (t.content.eight && !eight || needsUTF8() && !utf8) {
 		other, err := t.content.instead()
 		if err != nil {
@@ -27,7 +29,7 @@ func (t *Transaction) choose() error {
 		t.content = other
 	}
 	mode := t.content.Mode
-	if mode != Redirect && t.from.utf8 && !utf8 || t.relay.Sender(t.from.name, mode) != t.from.name {
+	if mode != Redirect && t.from.UTF8 && !utf8 || t.relay.Sender(t.from.Text, mode) != t.from.Text {
 		t.from = t.relay.sender
 	}
 	return nil
@@ -47,10 +49,10 @@ func (t *Transaction) fits() (params string, ok bool, err error) {
 		const text = "the relay does not take 8-bit messages: it does not offer 8BITMIME"
 		t.decide(t.to, Refused, reply{text: text}, fix8bit)
 		return "", false, nil
-	case t.from.utf8 && !utf8 && t.from.name == t.relay.sender.name: // RFC 6531 3.2
+	case t.from.UTF8 && !utf8 && t.from.Text == t.relay.sender.Text: // RFC 6531 3.2
 		return "", false, t.relay.needsUTF8()
-	case t.from.utf8 && !utf8:
-		t.decide(t.to, Refused, reply{text: fmt.Sprintf("the sender %s: %v", t.from.name, errNoUTF8)}, "")
+	case t.from.UTF8 && !utf8:
+		t.decide(t.to, Refused, reply{text: fmt.Sprintf("the sender %s: %v", t.from.Text, errNoUTF8)}, "")
 		return "", false, nil
 	}
 	if t.c.offers("SIZE") {
@@ -70,19 +72,19 @@ func (t *Transaction) fits() (params string, ok bool, err error) {
 // all did before the extension existed. With it, the next server that does not offer SMTPUTF8
 // bounces the message, and then bounces the bounce, which quotes the header.
 func (t *Transaction) wantsUTF8() bool {
-	return t.from.utf8 || slices.ContainsFunc(t.to, func(r path) bool { return r.utf8 })
+	return t.from.UTF8 || slices.ContainsFunc(t.to, func(r address.Address) bool { return r.UTF8 })
 }
 
-func (t *Transaction) decide(rcpts []path, s Status, rep reply, fix string) {
+func (t *Transaction) decide(rcpts []address.Address, s Status, rep reply, fix string) {
 	for _, rcpt := range rcpts {
 		t.outcomes = append(t.outcomes, Outcome{
-			Recipient: rcpt.name, Status: s, Code: rep.code, Enhanced: rep.enhanced, Reply: short(rep.text), Fix: fix,
+			Recipient: rcpt.Text, Status: s, Code: rep.code, Enhanced: rep.enhanced, Reply: short(rep.text), Fix: fix,
 		})
 	}
 }
 
 // answered applies a reply to all recipients that it is about.
-func (t *Transaction) answered(at Stage, rep reply, rcpts []path) error {
+func (t *Transaction) answered(at Stage, rep reply, rcpts []address.Address) error {
 	if rep.ok() && at == StageDot {
 		t.decide(rcpts, Accepted, rep, "")
 		return nil
@@ -94,7 +96,7 @@ func (t *Transaction) answered(at Stage, rep reply, rcpts []path) error {
 // classify says what a reply means. If no other sender is allowed, setting one is not the fix.
 // Postfix reports at RCPT why it refuses the sender in MAIL.
 func (t *Transaction) classify(at Stage, rep reply) (verdict, string) {
-	if at == StageMAIL && rep.enhanced == "5.6.7" && t.wantsUTF8() && !t.from.utf8 {
+	if at == StageMAIL && rep.enhanced == "5.6.7" && t.wantsUTF8() && !t.from.UTF8 {
 		return refused, "" // RFC 6531 3.5: not about the sender, but about the recipients
 	}
 	v, fix := classify(at, rep, t.own)
@@ -114,7 +116,7 @@ func (t *Transaction) classify(at Stage, rep reply) (verdict, string) {
 }
 
 // decideAll applies a verdict. The error is an *Error, when the relay is to blame.
-func (t *Transaction) decideAll(rcpts []path, at Stage, v verdict, rep reply, fix string) error {
+func (t *Transaction) decideAll(rcpts []address.Address, at Stage, v verdict, rep reply, fix string) error {
 	if v == relayDown || v == relayRefuses {
 		t.c.dead = true
 		t.restart = t.c.reused() && v == relayDown && slices.Contains(beforeData, at)
@@ -159,8 +161,8 @@ func (t *Transaction) deferred(err error) error {
 	for _, o := range t.outcomes {
 		decided[o.Recipient] = true
 	}
-	t.decide(slices.DeleteFunc(slices.Clone(t.to), func(r path) bool {
-		return decided[r.name] || slices.Contains(t.again, r)
+	t.decide(slices.DeleteFunc(slices.Clone(t.to), func(r address.Address) bool {
+		return decided[r.Text] || slices.Contains(t.again, r)
 	}), Deferred, rep, "")
 	return err
 }

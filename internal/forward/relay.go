@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"postrider/internal/address"
 	"postrider/internal/message"
 )
 
@@ -21,7 +22,7 @@ import (
 type Relay struct {
 	cfg    Config
 	addr   string // host:port
-	sender path
+	sender address.Address
 	log    *slog.Logger
 	slots  chan struct{} // one taken for each connection in use
 
@@ -51,15 +52,15 @@ func (r *Relay) Envelope(m *message.Message, via Trace, to []string) Envelope {
 	if m.Header.Answers() {
 		return Envelope{To: to, NullOnly: returned(m, via.Inbox)}
 	}
-	configured := Envelope{From: r.sender.name, To: to, Task: via.TaskID}
+	configured := Envelope{From: r.sender.Text, To: to, Task: via.TaskID}
 	given, _ := m.Header.ReturnPath()
-	original, err := parsePath(given)
+	original, err := address.Parse(given)
 	if err != nil {
 		return configured
 	}
 	switch r.cfg.EnvelopeFrom {
 	case Keep:
-		return Envelope{From: original.name, To: to}
+		return Envelope{From: original.Text, To: to}
 	case SRS:
 		return Envelope{From: r.rewrite(original), To: to}
 	}
@@ -71,30 +72,30 @@ func (r *Relay) Envelope(m *message.Message, via Trace, to []string) Envelope {
 // fails (RFC 7489 3.1.2). A null one stays null.
 func (r *Relay) Sender(from string, as Mode) string {
 	if r.cfg.EnvelopeFrom == Keep && as != Redirect && from != "" {
-		return r.sender.name
+		return r.sender.Text
 	}
 	return from
 }
 
 // rewrite is the SRS address for a reverse-path, or the configured sender if servers might refuse
 // that address: delivering the message matters more than returning a bounce.
-func (r *Relay) rewrite(original path) string {
-	from, err := r.cfg.SRS.Forward(original.wire)
+func (r *Relay) rewrite(original address.Address) string {
+	from, err := r.cfg.SRS.Forward(original.Wire)
 	if err == nil {
-		_, err = parsePath(from)
+		_, err = address.Parse(from)
 	}
 	if err != nil {
 		r.log.Info("a sender cannot be rewritten by SRS; bounces go to the configured address",
-			"sender", original.name, "address", r.sender.name, "reason", err)
-		return r.sender.name
+			"sender", original.Text, "address", r.sender.Text, "reason", err)
+		return r.sender.Text
 	}
 	return from
 }
 
 // ours reports whether a reverse-path is the configured one, or made by SRS: if the relay refuses
 // it, that is not the fault of the message.
-func (r *Relay) ours(from path) bool {
-	return from.name == r.sender.name || r.cfg.EnvelopeFrom == SRS && r.cfg.SRS.Owns(from.name)
+func (r *Relay) ours(from address.Address) bool {
+	return from.Text == r.sender.Text || r.cfg.EnvelopeFrom == SRS && r.cfg.SRS.Owns(from.Text)
 }
 
 // maxSize is the limit of the SIZE extension (RFC 1870 4); 0 is none.

@@ -3,6 +3,8 @@ package forward
 import (
 	"errors"
 	"slices"
+
+	"postrider/internal/address"
 )
 
 var errNoUTF8 = errors.New("it needs SMTPUTF8, which the relay does not offer")
@@ -11,18 +13,18 @@ var errNoUTF8 = errors.New("it needs SMTPUTF8, which the relay does not offer")
 // (RFC 5321 3.3). It has a connection of its own until Send, or Reset.
 type Transaction struct {
 	relay    *Relay
-	from     path
+	from     address.Address
 	task     int64 // of the delivery; 0: the reverse-path names none
 	nullOnly bool  // use no other sender if the relay refuses the null one
-	to, rest []path
+	to, rest []address.Address
 	content  *Content
 	done     func(used int) // ends the reservation of the quota
 
 	c        *conn // nil when it is over
 	said     *group
 	own      bool // the sender is ours
-	accepted []path
-	again    []path // of to, for another transaction
+	accepted []address.Address
+	again    []address.Address // of to, for another transaction
 	outcomes []Outcome
 	named    int   // RCPTs sent on one connection, for the quota
 	restart  bool  // begin again on a new connection
@@ -70,10 +72,10 @@ func (t *Transaction) end() {
 	t.done(t.named)
 }
 
-func names(rcpts []path) []string {
+func names(rcpts []address.Address) []string {
 	out := make([]string, len(rcpts))
 	for i, r := range rcpts {
-		out[i] = r.name
+		out[i] = r.Text
 	}
 	return out
 }
