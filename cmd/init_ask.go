@@ -193,8 +193,8 @@ func (s *draft) askHost(ctx context.Context, from address.Address) error {
 		return nil
 	}
 	dns := &config.Config{DNS: config.DNS{Server: config.NameServer(s.env)}}
-	found := account.Finder{DNS: resolver(dns)}.Provider(ctx, domainOf(from))
-	if found == nil {
+	found, err := account.Finder{DNS: resolver(dns)}.Provider(ctx, domainOf(from))
+	if err != nil {
 		return s.ask(ctx, whichRelay, "smtp.host", "", &s.first.Host)
 	}
 	relay := found.Preset.SMTP

@@ -56,6 +56,19 @@ type question func(ctx context.Context, domain string) (*Found, error)
 // asked at once, and the first of this order counts that has an answer: the presets, MX, SRV,
 // autoconfig. The error is a *NotFoundError, or the context's.
 func (f Finder) Find(ctx context.Context, domain string) (Found, error) {
+	return f.first(ctx, domain,
+		f.mx, f.srv("imaps", "tls"), f.srv("imap", "starttls"),
+		f.autoconfig("https://autoconfig.%s/mail/config-v1.1.xml"),
+		f.autoconfig("https://%s/.well-known/autoconfig/mail/config-v1.1.xml"))
+}
+
+// Provider is Find for domains of large providers: only the presets and MX count. What it finds has
+// a Preset.
+func (f Finder) Provider(ctx context.Context, domain string) (Found, error) {
+	return f.first(ctx, domain, f.mx)
+}
+
+func (f Finder) first(ctx context.Context, domain string, questions ...question) (Found, error) {
 	if p := byDomain(domain); p != nil {
 		return *p.found("the built-in settings of " + p.Name), nil
 	}
@@ -69,7 +82,7 @@ func (f Finder) Find(ctx context.Context, domain string) (Found, error) {
 		err   error
 	}
 	var answers []chan answer
-	for _, ask := range f.questions() {
+	for _, ask := range questions {
 		c := make(chan answer, 1)
 		answers = append(answers, c)
 		go func() {
@@ -89,14 +102,6 @@ func (f Finder) Find(ctx context.Context, domain string) (Found, error) {
 		nothing.Tried = append(nothing.Tried, a.err.Error())
 	}
 	return Found{}, nothing
-}
-
-func (f Finder) questions() []question {
-	return []question{
-		f.mx, f.srv("imaps", "tls"), f.srv("imap", "starttls"),
-		f.autoconfig("https://autoconfig.%s/mail/config-v1.1.xml"),
-		f.autoconfig("https://%s/.well-known/autoconfig/mail/config-v1.1.xml"),
-	}
 }
 
 // found is where the preset's server is.

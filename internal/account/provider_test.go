@@ -14,7 +14,7 @@ func TestProvider(t *testing.T) {
 		"firm.example": "", "nowhere.example": "", "[192.0.2.1]": "",
 	} {
 		got := ""
-		if found := p.Provider(t.Context(), domain); found != nil {
+		if found, err := p.Provider(t.Context(), domain); err == nil {
 			got = found.Preset.SMTP.String()
 		}
 		if got != want {
