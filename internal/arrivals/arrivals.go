@@ -17,6 +17,7 @@ package arrivals
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"postrider/internal/address"
@@ -50,7 +51,7 @@ type Book struct {
 	log   *slog.Logger
 	now   func() time.Time
 
-	suspended remembered
+	suspended atomic.Pointer[remembered] // nil before they were read, and after a change
 }
 
 // New is a Book over a registry. now is the clock of this host.

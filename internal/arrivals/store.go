@@ -130,9 +130,7 @@ func lastBounce(tx *gorm.DB, recipient string, as []string) (string, error) {
 
 // suspend suspends a noted recipient, or ends its suspension, unless an operator has resumed it.
 func (s *Store) suspend(ctx context.Context, n Noted, suspend bool) error {
-	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		return db.Run(tx, sqlSuspend, suspend, n.ID)
-	})
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error { return db.Run(tx, sqlSuspend, suspend, n.ID) })
 	if err != nil {
 		return fmt.Errorf("record whether %s is suspended: %w", n.Recipient, err)
 	}
@@ -141,9 +139,7 @@ func (s *Store) suspend(ctx context.Context, n Noted, suspend bool) error {
 
 // forget deletes the row of a recipient.
 func (s *Store) forget(ctx context.Context, n Noted) error {
-	err := s.db.Tx(ctx, func(tx *gorm.DB) error {
-		return db.Run(tx, sqlForget, n.ID)
-	})
+	err := s.db.Tx(ctx, func(tx *gorm.DB) error { return db.Run(tx, sqlForget, n.ID) })
 	if err != nil {
 		return fmt.Errorf("forget that %s bounced: %w", n.Recipient, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"sync"
 	"time"
 
 	"postrider/internal/address"
@@ -36,7 +35,7 @@ func (b *Book) Review(ctx context.Context) error {
 			err = b.note(ctx, n.Recipient, count, n)
 		case again && n.Suspended != b.cfg.Suspend:
 			err = b.store.suspend(ctx, *n, b.cfg.Suspend)
-			b.suspended.forget()
+			b.suspended.Store(nil)
 		case n.Resumed != nil && now.Sub(*n.Resumed) > b.cfg.Within,
 			n.Resumed == nil && !again && (!n.Suspended || !b.cfg.Suspend):
 			err = b.store.forget(ctx, *n)
@@ -85,7 +84,7 @@ func (b *Book) note(ctx context.Context, recipient string, count bounced, old *N
 	if err := b.store.note(ctx, recipient, count, b.cfg.Suspend, old); err != nil {
 		return err
 	}
-	b.suspended.forget()
+	b.suspended.Store(nil)
 	what := "mail to a recipient bounces repeatedly"
 	if b.cfg.Suspend {
 		what += "; nothing more is sent to it"
@@ -94,37 +93,14 @@ func (b *Book) note(ctx context.Context, recipient string, count bounced, old *N
 	return nil
 }
 
-// remembered caches which recipients are suspended.
+// remembered are the suspended recipients as they were read at a time.
 type remembered struct {
-	mu  sync.Mutex
 	at  time.Time
-	all map[string]Noted // by address.Mailbox; nil before it was read
+	all map[string]Noted // by address.Mailbox
 }
 
-// fresh is how long the cache is used. Another process may suspend a recipient in the meantime.
+// fresh is how long what was read is used. Another process may suspend a recipient in the meantime.
 const fresh = time.Minute
-
-func (r *remembered) forget() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.all = nil
-}
-
-// get returns the cached recipients, or nil if they have to be read again.
-func (r *remembered) get(now time.Time) map[string]Noted {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now.Sub(r.at).Abs() > fresh {
-		return nil
-	}
-	return r.all
-}
-
-func (r *remembered) set(now time.Time, all map[string]Noted) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.at, r.all = now, all
-}
 
 // Suspended says why nothing is sent to a recipient, and how to change that. It is empty for one
 // that is not suspended. If another process suspends a recipient, that is noticed within a minute.
@@ -133,24 +109,23 @@ func (b *Book) Suspended(ctx context.Context, recipient string) (why string, _ e
 	if !b.cfg.Suspend {
 		return "", nil
 	}
-	all := b.suspended.get(b.now())
-	n, ok := all[address.Mailbox(recipient)]
-	if all == nil || ok {
-		var err error
-		if all, err = b.read(ctx); err != nil {
-			return "", err
+	key := address.Mailbox(recipient)
+	if r := b.suspended.Load(); r != nil && b.now().Sub(r.at).Abs() <= fresh {
+		if _, ok := r.all[key]; !ok {
+			return "", nil
 		}
-		n, ok = all[address.Mailbox(recipient)]
 	}
-	if !ok {
-		return "", nil
+	all, err := b.read(ctx)
+	n, ok := all[key]
+	if err != nil || !ok {
+		return "", err
 	}
 	return fmt.Sprintf("suspended since %s because its mail bounced %s (%s); "+
 		"to send to it again: postrider recipient resume %s",
 		n.Since.Format(time.DateOnly), text.Count(n.Bounces, "time"), n.Why, text.Arg(recipient)), nil
 }
 
-// read reads which recipients are suspended, and caches them.
+// read reads which recipients are suspended, and remembers them.
 func (b *Book) read(ctx context.Context) (map[string]Noted, error) {
 	noted, _, err := b.store.Noted(ctx)
 	if err != nil {
@@ -162,6 +137,6 @@ func (b *Book) read(ctx context.Context) (map[string]Noted, error) {
 			all[n.Recipient] = n
 		}
 	}
-	b.suspended.set(b.now(), all)
+	b.suspended.Store(&remembered{b.now(), all})
 	return all, nil
 }

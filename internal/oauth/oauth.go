@@ -144,17 +144,17 @@ func Secure(s string) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && local
 }
 
-func (a *App) scopes(use Use, builtIn map[Use][]string) []string {
+func (a *App) scopes(builtIn []string) []string {
 	if len(a.Scopes) > 0 {
 		return a.Scopes
 	}
-	return builtIn[use]
+	return builtIn
 }
 
 // config is the application for the library.
 func (a *App) config(p *provider, use Use) *oauth2.Config {
 	return &oauth2.Config{
-		ClientID: a.ClientID, ClientSecret: a.ClientSecret, Endpoint: p.endpoint, Scopes: a.scopes(use, p.scopes),
+		ClientID: a.ClientID, ClientSecret: a.ClientSecret, Endpoint: p.endpoint, Scopes: a.scopes(p.scopes[use]),
 	}
 }
 

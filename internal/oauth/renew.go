@@ -54,7 +54,7 @@ func (a *App) renew(ctx context.Context, use Use, account string, old Token) (*o
 	if k := a.Key; k != nil {
 		config := &jwt.Config{
 			Email: k.Email, PrivateKey: []byte(k.Private), PrivateKeyID: k.ID, TokenURL: k.URL,
-			Subject: account, Scopes: a.scopes(use, map[Use][]string{use: google.app}),
+			Subject: account, Scopes: a.scopes(google.app),
 		}
 		return config.TokenSource(ctx).Token()
 	}
@@ -66,7 +66,7 @@ func (a *App) renew(ctx context.Context, use Use, account string, old Token) (*o
 		config := &clientcredentials.Config{
 			ClientID: a.ClientID, ClientSecret: a.ClientSecret,
 			TokenURL: p.endpoint.TokenURL, AuthStyle: p.endpoint.AuthStyle,
-			Scopes: a.scopes(use, map[Use][]string{use: p.app}),
+			Scopes: a.scopes(p.app),
 		}
 		return config.Token(ctx)
 	}
