@@ -38,11 +38,8 @@ func (s *services) relay() (*forward.Relay, error) {
 		NoPipelining: !c.SMTP.Pipelining, LocalName: c.SMTP.LocalName, Proxy: string(c.SMTP.Proxy),
 		Fingerprint: certs.Fingerprint(c.SMTP.TLSFingerprint), ClientCert: identity,
 		Certificate: s.certificateOf(ofRelay), RootCAs: roots,
-		EnvelopeFrom: c.Forward.EnvelopeFrom, Confirm: c.Bounces.Confirm, SRS: senders, From: c.Forward.From,
-		Logger: s.log, Timeouts: forward.Timeouts{Command: s.patience},
-	}
-	if signs != nil { // a nil *bounce.Signer would be a Signer that is not nil
-		cfg.Signer = signs
+		From: c.Forward.From, EnvelopeFrom: c.Forward.EnvelopeFrom, SRS: senders,
+		Signer: signs, Confirm: c.Bounces.Confirm, Logger: s.log, Timeouts: forward.Timeouts{Command: s.patience},
 	}
 	relay, err := forward.NewRelay(cfg)
 	if err != nil {

@@ -2,26 +2,29 @@ package forward
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"postrider/internal/bounce"
 	"postrider/internal/testserver/smtpsink"
 )
 
-// naming is a Signer whose addresses can be read.
-type naming struct{}
+// naming makes the same addresses in each test.
+var naming = func() *bounce.Signer {
+	s, err := bounce.NewSigner(bounce.Config{
+		Address: "bounces+{token}@firm.example", Secrets: []string{"a secret"},
+		Now: func() time.Time { return time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC) },
+	})
+	if err != nil {
+		panic(err)
+	}
+	return s
+}()
 
-func (naming) Token(task int64, to string) string {
-	name, _, _ := strings.Cut(to, "@")
-	return fmt.Sprintf("%d-%s", task, name)
-}
-
-func (n naming) ReversePath(task int64, to string) string {
-	return "bounces+" + n.Token(task, to) + "@firm.example"
-}
-
-func withSigner(c *Config) { c.EnvelopeFrom, c.Signer = "bounces@firm.example", naming{} }
+func withSigner(c *Config) { c.EnvelopeFrom, c.Signer = "bounces@firm.example", naming }
 
 func confirming(c *Config) { c.Confirm = true }
 
@@ -44,6 +47,7 @@ func commands(t *testing.T, s *smtpsink.Server) (out []string) {
 // the configured one.
 func TestReversePaths(t *testing.T) {
 	two := []string{"a@x.example", "b@x.example"}
+	a, b := naming.Token(7, two[0]), naming.Token(7, two[1])
 	for _, tt := range []struct {
 		name    string
 		raw     string
@@ -55,21 +59,24 @@ func TestReversePaths(t *testing.T) {
 	}{
 		{
 			"each its own", plain, two, nil, nil,
-			[]string{"<bounces+7-a@firm.example>", "  <a@x.example>", "<bounces+7-b@firm.example>", "  <b@x.example>"},
+			[]string{
+				"<bounces+" + a + "@firm.example>", "  <a@x.example>",
+				"<bounces+" + b + "@firm.example>", "  <b@x.example>",
+			},
 			both,
 		},
 		{
 			"a refused one stops no other", plain, two,
 			answers{"rcpt a@x.example": say(550, "5.1.1 no such user")},
 			nil,
-			[]string{"<bounces+7-b@firm.example>", "  <b@x.example>"},
+			[]string{"<bounces+" + b + "@firm.example>", "  <b@x.example>"},
 			"a refused 550 5.1.1, b accepted 250 2.0.0",
 		},
 		{
 			"nor does an invalid one", plain,
 			[]string{"nonsense", "b@x.example"},
 			nil, nil,
-			[]string{"<bounces+7-b@firm.example>", "  <b@x.example>"},
+			[]string{"<bounces+" + b + "@firm.example>", "  <b@x.example>"},
 			"b accepted 250 2.0.0, nonsense refused",
 		},
 		{
@@ -82,9 +89,9 @@ func TestReversePaths(t *testing.T) {
 			"confirmed", plain, two, nil,
 			[]func(*Config){confirming},
 			[]string{
-				"<bounces+7-a@firm.example> RET=HDRS ENVID=7-a",
+				"<bounces+" + a + "@firm.example> RET=HDRS ENVID=" + a,
 				"  <a@x.example> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=rfc822;a@x.example",
-				"<bounces+7-b@firm.example> RET=HDRS ENVID=7-b",
+				"<bounces+" + b + "@firm.example> RET=HDRS ENVID=" + b,
 				"  <b@x.example> NOTIFY=SUCCESS,FAILURE,DELAY ORCPT=rfc822;b@x.example",
 			},
 			both,
@@ -160,7 +167,7 @@ func TestSignedSenderRefused(t *testing.T) {
 func TestInfoNamesASignedSender(t *testing.T) {
 	s := sink(t, smtpsink.Options{Extensions: []string{"DSN"}})
 	info, err := relayOn(t, s.Port(), withSigner).Info(t.Context(), nil)
-	if err != nil || info.Sender != "bounces+9223372036854775807-bounces@firm.example" || !info.DSN {
+	if err != nil || info.Sender != naming.ReversePath(math.MaxInt64, "bounces@firm.example") || !info.DSN {
 		t.Errorf("Info = %+v, %v, want an address of the Signer, and DSN", info, err)
 	}
 }

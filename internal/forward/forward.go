@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"postrider/internal/address"
+	"postrider/internal/bounce"
 	"postrider/internal/certs"
 	"postrider/internal/srs"
 )
@@ -40,22 +41,22 @@ import (
 type Config struct {
 	Host               string
 	Port               int
-	Security           string        // tls | starttls | none
-	Username, Password string        // no login without a username
-	Auth               string        // plain, login: the only way to log in with the password; else the strongest
-	Token              Token         // logs in with OAuth2 in place of the password; nil for a password
-	AllowPlaintext     bool          // log in without TLS, not only on loopback
-	Connections        int           // at most, and at least one
-	PerConnection      int           // messages on one connection; 0 is no limit
-	NoPipelining       bool          // one command at a time, although the relay offers PIPELINING (RFC 2920)
-	Quota              Quota         // of recipients; nil is no limit
-	LocalName          string        // for EHLO, a domain or address literal; default: this host's
-	EnvelopeFrom       string        // an address, Keep or SRS; empty for the address of From
-	SRS                *srs.Rewriter // needed with EnvelopeFrom SRS
-	Signer             Signer        // makes the reverse-path of each delivery; nil: all have EnvelopeFrom
-	Confirm            bool          // ask for delivery notifications where the relay offers DSN (RFC 3461)
-	Proxy              string        // a URL, or "direct"; empty for that of the environment
-	From               string        // "Name <address>"
+	Security           string         // tls | starttls | none
+	Username, Password string         // no login without a username
+	Auth               string         // plain, login: the only way to log in with the password; else the strongest
+	Token              Token          // logs in with OAuth2 in place of the password; nil for a password
+	AllowPlaintext     bool           // log in without TLS, not only on loopback
+	Connections        int            // at most, and at least one
+	PerConnection      int            // messages on one connection; 0 is no limit
+	NoPipelining       bool           // one command at a time, although the relay offers PIPELINING (RFC 2920)
+	Quota              Quota          // of recipients; nil is no limit
+	LocalName          string         // for EHLO, a domain or address literal; default: this host's
+	EnvelopeFrom       string         // an address, Keep or SRS; empty for the address of From
+	SRS                *srs.Rewriter  // needed with EnvelopeFrom SRS
+	Signer             *bounce.Signer // makes the reverse-path of each delivery, each in its own transaction; or nil
+	Confirm            bool           // ask for delivery notifications where the relay offers DSN (RFC 3461)
+	Proxy              string         // a URL, or "direct"; empty for that of the environment
+	From               string         // "Name <address>"
 	RootCAs            *x509.CertPool
 	Fingerprint        certs.Fingerprint     // of the only certificate to accept; empty: by RootCAs
 	ClientCert         *tls.Certificate      // shown to a relay that asks for one; nil for none
@@ -64,13 +65,6 @@ type Config struct {
 	Logger             *slog.Logger
 
 	sessions tls.ClientSessionCache // of TLS, for the next connection
-}
-
-// Signer makes reverse-paths that identify a delivery, *bounce.Signer. With it, each recipient gets
-// its own transaction.
-type Signer interface {
-	ReversePath(task int64, recipient string) string
-	Token(task int64, recipient string) string // its token, as an ENVID (RFC 3461 4.4)
 }
 
 // Quota limits how many recipients are named to the relay, over all processes that use it.
