@@ -18,32 +18,24 @@ import (
 )
 
 // after says what happens to messages on their server; nil for nothing.
-func (s *services) after() (plan.After, error) {
+func (s *services) after() plan.After {
 	if len(s.cfg.AfterKinds()) == 0 {
-		return nil, nil
+		return nil
 	}
-	table, err := s.tableAlone()
-	general := s.cfg.After.Rule()
-	return func(kind outbox.Kind, name string) []plan.Step { return plan.Steps(kind, table.After(name, general)) }, err
+	table, general := s.cfg.Table, s.cfg.After.Rule()
+	return func(kind outbox.Kind, name string) []plan.Step { return plan.Steps(kind, table.After(name, general)) }
 }
 
 // actor carries out the actions on the servers. Those that are no longer configured are
 // skipped.
-func (s *services) actor() (*after.Worker, error) {
-	configured, err := s.after()
-	if err != nil {
-		return nil, err
-	}
-	d, err := s.dialer()
-	if err != nil {
-		return nil, err
-	}
+func (s *services) actor() *after.Worker {
+	d := s.dialer()
 	return &after.Worker{
-		Wants: configured.Wants, Inbox: s.inboxes.Get, Inboxes: s.inboxes.Active, Outbox: s.outbox, Registry: s.queue,
+		Wants: s.after().Wants, Inbox: s.inboxes.Get, Inboxes: s.inboxes.Active, Outbox: s.outbox, Registry: s.queue,
 		CreateFolders: s.cfg.After.CreateFolders, Dedupe: s.cfg.Dedupe, Lease: s.cfg.Concurrency.Lease,
 		Name: s.worker(), Now: time.Now, Log: s.log,
 		Dial: func(ctx context.Context, in inbox.Inbox) (after.Server, error) { return d.dial(ctx, in) },
-	}, nil
+	}
 }
 
 // afterTimeout is how long the actions on the servers may take once --timeout has ended a pass.
@@ -58,11 +50,7 @@ func (s *services) actAfter(ctx, signalled context.Context, boxes []inbox.Inbox)
 		ctx, cancel = context.WithTimeout(signalled, afterTimeout)
 		defer cancel()
 	}
-	w, err := s.actor()
-	if err == nil {
-		err = w.Work(ctx, boxes)
-	}
-	switch {
+	switch err := s.actor().Work(ctx, boxes); {
 	case err == nil, ctx.Err() != nil:
 	case db.Transient(err): // the pass says so
 		s.log.Debug("actions on the servers wait; the next pass tries again", "error", err)
@@ -76,11 +64,7 @@ const actEvery = 5 * time.Second
 
 // actOn does what is due on the servers until stop is called.
 func (s *services) actOn(ctx context.Context) (stop func()) {
-	w, err := s.actor()
-	if err != nil {
-		return func() {} // dial has the same error for each inbox
-	}
-	logged := false
+	w, logged := s.actor(), false
 	end := tasks.Every(ctx, actEvery, func(ctx context.Context) {
 		switch err := w.Begin(ctx); {
 		case err == nil:
@@ -101,9 +85,9 @@ func (s *services) actOn(ctx context.Context) (stop func()) {
 // thenDeleted says of a message that a run would forward, or that no route matches, that it would
 // be deleted afterwards.
 func (a *app) thenDeleted(ctx context.Context, s *services) (func(w *pass.Would) string, error) {
-	configured, err := s.after()
-	if err != nil || configured == nil {
-		return nil, err
+	configured := s.after()
+	if configured == nil {
+		return nil, nil
 	}
 	active, err := s.inboxes.Active(ctx)
 	if err != nil {
@@ -142,12 +126,8 @@ func (s *services) checkAfter(ctx context.Context, conn after.Server, in inbox.I
 	if len(s.cfg.AfterKinds()) == 0 {
 		return nil
 	}
-	table, err := s.tableAlone()
-	if err != nil {
-		return err
-	}
 	w := &after.Worker{CreateFolders: s.cfg.After.CreateFolders, Dedupe: s.cfg.Dedupe}
-	general := s.cfg.After.Rule()
+	table, general := s.cfg.Table, s.cfg.After.Rule()
 	actions := table.Actions(general, in.Address, in.Labels.Texts()...)
 	general.SkippedNoMatch = ""
 	forwarded := table.Actions(general, in.Address, in.Labels.Texts()...)

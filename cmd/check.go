@@ -15,7 +15,6 @@ import (
 	"postrider/internal/db"
 	"postrider/internal/inbox"
 	"postrider/internal/pass"
-	"postrider/internal/route"
 	"postrider/internal/text"
 )
 
@@ -75,17 +74,13 @@ func (a *app) check(ctx context.Context, opts checkOptions) error {
 	if err != nil {
 		return err
 	}
-	table, err := route.Compile(cfg.Routes)
-	if err != nil {
-		return usage(err)
-	}
 	a.report(finding{what: "configuration", text: path})
-	a.notes("routes", table.Notes()...)
-	found, err := a.checkStored(ctx, cfg, table, opts)
+	a.notes("routes", cfg.Table.Notes()...)
+	found, err := a.checkStored(ctx, cfg, opts)
 	if err != nil {
 		return err
 	}
-	relay, err := a.checkSending(ctx, unopened(cfg, log), table)
+	relay, err := a.checkSending(ctx, unopened(cfg, log))
 	if err != nil {
 		return err
 	}
@@ -125,9 +120,7 @@ func (a *app) notes(what string, texts ...string) {
 }
 
 // checkStored checks the database and the inboxes in it.
-func (a *app) checkStored(
-	ctx context.Context, cfg *config.Config, table *route.Table, opts checkOptions,
-) ([]finding, error) {
+func (a *app) checkStored(ctx context.Context, cfg *config.Config, opts checkOptions) ([]finding, error) {
 	stored := finding{what: "database"}
 	var all, active []inbox.Inbox
 	var readable, unknown []string
@@ -171,16 +164,13 @@ func (a *app) checkStored(
 		a.report(key)
 		found = append(found, key)
 	} else {
-		logins, err := s.checkInboxes(ctx, boxes, active)
-		if err != nil {
-			return nil, err
-		}
+		logins := s.checkInboxes(ctx, boxes, active)
 		byAccount := map[string][]inbox.Inbox{}
 		for _, in := range active {
 			byAccount[in.Account()] = append(byAccount[in.Account()], in)
 		}
 		notes := func(in inbox.Inbox) []string {
-			routed := table.InboxNotes(cfg.After.Rule(), in.Address, in.Labels.Texts()...)
+			routed := cfg.Table.InboxNotes(cfg.After.Rule(), in.Address, in.Labels.Texts()...)
 			return append(routed, s.shared(in, byAccount[in.Account()])...)
 		}
 		a.reportInboxes(opts.overview, notes, boxes, logins, len(all)-len(boxes))
@@ -246,12 +236,8 @@ func activate(all int) string {
 // checkInboxes logs in to several inboxes at once, but not to more than one server accepts, and not
 // to the rest of a server that cannot be reached. active are all active inboxes, also those that
 // are not checked.
-func (s *services) checkInboxes(ctx context.Context, boxes, active []inbox.Inbox) ([]finding, error) {
-	d, err := s.dialer()
-	if err != nil {
-		return nil, err
-	}
-	found, dial := make([]finding, len(boxes)), pass.GivingUp(d.dial)
+func (s *services) checkInboxes(ctx context.Context, boxes, active []inbox.Inbox) []finding {
+	found, dial := make([]finding, len(boxes)), pass.GivingUp(s.dialer().dial)
 	s.turns().Each(boxes, func(i int, in inbox.Inbox) {
 		f := finding{what: "inbox " + in.Address}
 		f.text = fmt.Sprintf("logged in to %s and opened %s", in.Server(), strings.Join(in.Watched(), ", "))
@@ -268,5 +254,5 @@ func (s *services) checkInboxes(ctx context.Context, boxes, active []inbox.Inbox
 		}
 		found[i] = f
 	})
-	return found, nil
+	return found
 }

@@ -14,11 +14,10 @@ import (
 	"postrider/internal/dmarc"
 	"postrider/internal/forward"
 	"postrider/internal/metrics"
-	"postrider/internal/route"
 )
 
 // checkSending checks the relay. The tokens for OAuth2 are in the database.
-func (a *app) checkSending(ctx context.Context, s *services, table *route.Table) ([]finding, error) {
+func (a *app) checkSending(ctx context.Context, s *services) ([]finding, error) {
 	if s.cfg.SMTP.Auth == "oauth" {
 		if opened, err := a.open(ctx); err == nil {
 			defer opened.close()
@@ -26,7 +25,7 @@ func (a *app) checkSending(ctx context.Context, s *services, table *route.Table)
 			s.patience = operatorPatience
 		}
 	}
-	found, err := checkRelay(ctx, s, table)
+	found, err := checkRelay(ctx, s)
 	for _, f := range found {
 		a.report(f)
 	}
@@ -109,14 +108,14 @@ func checkDNS(ctx context.Context, cfg *config.Config) finding {
 }
 
 // checkRelay does all of a transaction but its content.
-func checkRelay(ctx context.Context, s *services, table *route.Table) ([]finding, error) {
+func checkRelay(ctx context.Context, s *services) ([]finding, error) {
 	f := finding{what: "relay"}
 	relay, err := s.relay()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = relay.Close() }()
-	to := table.Recipients()
+	to := s.cfg.Table.Recipients()
 	for _, operator := range s.cfg.Notify.To {
 		if !slices.Contains(to, operator) {
 			to = append(to, operator)

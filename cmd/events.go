@@ -35,9 +35,9 @@ func (s *services) wakeEvents() {
 // dispatcher opens the destinations. It is nil when nothing follows from anything. Close ends them.
 func (s *services) dispatcher() (_ *outbox.Dispatcher, closeAll func(), _ error) {
 	rules := s.cfg.EventRules()
-	after, err := s.after()
-	if err != nil || len(rules) == 0 && after == nil {
-		return nil, func() {}, err
+	after := s.after()
+	if len(rules) == 0 && after == nil {
+		return nil, func() {}, nil
 	}
 	d := &outbox.Dispatcher{Store: s.outbox, Worker: s.worker(), Drain: drainTime, Grace: drainTime, Log: s.log}
 	planner := &plan.Planner{Rules: rules, Source: s.eventSource(), Tasks: s.queue, Inboxes: s.inboxes, After: after}

@@ -147,10 +147,7 @@ func (a *app) tryInbox(
 func (a *app) lookInto(
 	ctx context.Context, s *services, draft inbox.Inbox, password string, token imapsrc.Token,
 ) error {
-	d, err := s.dialer()
-	if err != nil {
-		return err
-	}
+	d := s.dialer()
 	check := pass.Look(ctx, func(ctx context.Context, in inbox.Inbox) (session, error) {
 		return d.login(ctx, in, password, token)
 	}, draft)

@@ -39,11 +39,7 @@ func (a *app) inboxCheck(ctx context.Context, addresses []string, asJSON bool) e
 		if err != nil {
 			return err
 		}
-		d, err := s.dialer()
-		if err != nil {
-			return err
-		}
-		checks, dial := make([]pass.InboxCheck, len(boxes)), pass.GivingUp(d.dial)
+		checks, dial := make([]pass.InboxCheck, len(boxes)), pass.GivingUp(s.dialer().dial)
 		s.turns().Each(boxes, func(i int, in inbox.Inbox) { checks[i] = pass.Look(ctx, dial, in) })
 		failed := 0
 		for _, check := range checks {

@@ -184,12 +184,8 @@ func (a *app) checkPlanned(ctx context.Context, s *services, plans []inbox.Plann
 	if err != nil {
 		return err
 	}
-	found, err := s.checkInboxes(ctx, boxes, active)
-	if err != nil {
-		return err
-	}
 	var failed []string
-	for i, f := range found {
+	for i, f := range s.checkInboxes(ctx, boxes, active) {
 		if f.err != nil {
 			failed = append(failed, fmt.Sprintf("%s: %s: %s", plans[i].Where, f.what, text.Brief(f.err)))
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"postrider/internal/config"
-	"postrider/internal/route"
 	"postrider/internal/secret"
 	"postrider/internal/text"
 )
@@ -166,11 +165,7 @@ func (s *draft) tryRelay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	table, err := route.Compile(cfg.Routes)
-	if err != nil {
-		return err
-	}
-	found, err := checkRelay(ctx, unopened(cfg, log), table)
+	found, err := checkRelay(ctx, unopened(cfg, log))
 	if err != nil {
 		return err
 	}

@@ -127,12 +127,8 @@ func (o *routeOptions) registered(otherwise time.Time) (time.Time, error) {
 
 // routes opens the database only if a route asks for the directory.
 func (a *app) routes(ctx context.Context, cfg *config.Config) (table *route.Table, err error) {
-	table, err = route.Compile(cfg.Routes)
-	switch {
-	case err != nil:
-		return nil, usage(err)
-	case !table.UsesContacts():
-		return table, nil
+	if !cfg.Table.UsesContacts() {
+		return cfg.Table, nil
 	}
 	err = a.with(ctx, func(s *services) error {
 		table, err = s.routes(ctx)

@@ -178,11 +178,7 @@ func (a *app) preview(
 	report := s.passOver(ctx, p, boxes, opts)
 	report.Alerts = []health.Alert{}
 	s.logCommits(ctx, time.Duration(report.DurationMS)*time.Millisecond)
-	w, err := s.actor()
-	if err != nil {
-		return passReport{}, err
-	}
-	report.WouldDelete, err = w.Deletions(ctx, boxes)
+	report.WouldDelete, err = s.actor().Deletions(ctx, boxes)
 	return report, err
 }
 

@@ -9,7 +9,6 @@ import (
 	"reflect"
 	"slices"
 
-	"postrider/internal/contacts"
 	"postrider/internal/forward"
 	"postrider/internal/inbox"
 	"postrider/internal/notify"
@@ -270,12 +269,11 @@ func (s *services) imapSettings() string {
 
 // directory differs when the contacts do that routes look at.
 func (s *services) directory(ctx context.Context) (string, error) {
-	table, err := s.tableAlone()
-	if err != nil || !table.UsesContacts() {
-		return "", err
+	if !s.cfg.Table.UsesContacts() {
+		return "", nil
 	}
-	var all []contacts.Contact
-	if all, err = s.people.List(ctx); err != nil {
+	all, err := s.people.List(ctx)
+	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Append(nil, all))), nil

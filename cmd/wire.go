@@ -182,14 +182,11 @@ const (
 	spoolBudget = 16 << 20
 )
 
-func (s *services) dialer() (*dialer, error) {
-	if _, err := certPool("imap.ca_file", s.cfg.IMAP.CAFile); err != nil {
-		return nil, err
-	}
+func (s *services) dialer() *dialer {
 	return &dialer{
 		services: s, peers: &peers{caFile: s.cfg.IMAP.CAFile},
 		spooler: &message.Spooler{Limit: spoolLimit, Budget: spoolBudget},
-	}, nil
+	}
 }
 
 // session is a login to an inbox, *imapsrc.Conn.
@@ -239,11 +236,7 @@ func (d *dialer) login(ctx context.Context, in inbox.Inbox, password string, tok
 
 // connect logs in to one inbox.
 func (s *services) connect(ctx context.Context, in inbox.Inbox) (session, error) {
-	d, err := s.dialer()
-	if err != nil {
-		return nil, err
-	}
-	return d.dial(ctx, in)
+	return s.dialer().dial(ctx, in)
 }
 
 // notices reports whether messages that are too large are announced.
@@ -265,10 +258,7 @@ func (s *services) pass(
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.dialer()
-	if err != nil {
-		return nil, err
-	}
+	d := s.dialer()
 	queue := s.meter.Queue(s.queue)
 	reports, err := s.bounces(queue)
 	if err != nil {
@@ -306,9 +296,8 @@ func (s *services) turns() pass.Turns {
 
 // routes are those of the configuration, with the current directory if one of them asks for it.
 func (s *services) routes(ctx context.Context) (*route.Table, error) {
-	table, err := s.tableAlone()
-	if err != nil || !table.UsesContacts() {
-		return table, err
+	if !s.cfg.Table.UsesContacts() {
+		return s.cfg.Table, nil
 	}
 	all, err := s.people.List(ctx)
 	if err != nil {
@@ -321,16 +310,7 @@ func (s *services) routes(ctx context.Context) (*route.Table, error) {
 	for _, f := range faults {
 		s.log.Warn("a contact in the database is invalid; its invalid parts are not used", "error", text.Error(f))
 	}
-	return table.With(directory), nil
-}
-
-// tableAlone are the routes without the directory.
-func (s *services) tableAlone() (*route.Table, error) {
-	table, err := route.Compile(s.cfg.Routes)
-	if err != nil {
-		return nil, usage(err)
-	}
-	return table, nil
+	return s.cfg.Table.With(directory), nil
 }
 
 func policy(cfg *config.Config) tasks.Policy {

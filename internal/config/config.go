@@ -56,6 +56,9 @@ type Config struct {
 	Events      map[string]Events `yaml:"events"` // destinations, by name
 	After       After             `yaml:"after"`
 	Routes      []route.Rule      `yaml:"routes"`
+
+	// What Load has made of the sections above.
+	Table *route.Table `yaml:"-"` // of Routes
 }
 
 // Database is where the registry is kept.

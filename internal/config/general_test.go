@@ -43,8 +43,9 @@ routes:
 		if got := strings.Join(got, " "); got != tt.want {
 			t.Errorf("with %q the routes have %q, want %q", general, got, tt.want)
 		}
-		if _, err := route.Compile(c.Routes); err != nil {
-			t.Errorf("with %q the routes do not compile: %v", general, err)
+		if want, err := route.Compile(c.Routes); err != nil || len(want.Recipients()) != len(c.Table.Recipients()) {
+			t.Errorf("with %q the routes do not compile (%v), or the table has %v; want that of all routes",
+				general, err, c.Table.Recipients())
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,10 @@ func TestMinimal(t *testing.T) {
 	want.SMTP.Host, want.SMTP.Port = "smtp.example.com", 587
 	want.Forward.From, want.Forward.EnvelopeFrom = "Forwarder <forwarder@example.com>", "forwarder@example.com"
 	want.Routes = []route.Rule{{Name: "all", To: []string{"desk@firm.example"}}}
+	if to := got.Table.Recipients(); !slices.Equal(to, want.Routes[0].To) {
+		t.Errorf("the table of the routes forwards to %q, want %q", to, want.Routes[0].To)
+	}
+	got.Table = nil
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("Load = %+v\nwant   %+v", got, want)
 	}
