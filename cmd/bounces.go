@@ -9,7 +9,6 @@ import (
 
 	"postrider/internal/address"
 	"postrider/internal/arrivals"
-	"postrider/internal/bounce"
 	"postrider/internal/config"
 	"postrider/internal/forward"
 	"postrider/internal/inbox"
@@ -18,32 +17,16 @@ import (
 	"postrider/internal/text"
 )
 
-// signer is nil when all mail has one reverse-path.
-func signer(cfg *config.Config) (*bounce.Signer, error) {
-	if cfg.Bounces.Address == "" {
-		return nil, nil
-	}
-	s, err := cfg.Bounces.Signer(time.Now)
-	if err != nil {
-		return nil, usage(err)
-	}
-	return s, nil
-}
-
 // bounces returns the reader of reports for a registry; nil if bounces.inbox is not set.
-func (s *services) bounces(queue tasks.Queue) (pass.Bounces, error) {
+func (s *services) bounces(queue tasks.Queue) pass.Bounces {
 	b := s.cfg.Bounces
 	if b.Inbox == "" {
-		return nil, nil
-	}
-	sign, err := signer(s.cfg)
-	if err != nil {
-		return nil, err
+		return nil
 	}
 	return arrivals.New(arrivals.Config{
-		Inbox: b.Inbox, Signer: sign, MaxAge: b.MaxAge, Worker: s.worker(),
+		Inbox: b.Inbox, Signer: s.cfg.Signer, MaxAge: b.MaxAge, Worker: s.worker(),
 		After: b.SuspendAfter, Within: b.SuspendWithin, Suspend: b.Suspend,
-	}, queue, arrivals.NewStore(s.db), s.log, time.Now), nil
+	}, queue, arrivals.NewStore(s.db), s.log, time.Now)
 }
 
 // bounceInbox says why the bounce inbox is not among those that a run works on; nil if it is, or if

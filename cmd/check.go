@@ -84,14 +84,8 @@ func (a *app) check(ctx context.Context, opts checkOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := a.checkDKIM(cfg); err != nil {
-		return err
-	}
-	sealing, err := a.checkARC(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	found = slices.Concat(found, relay, sealing, a.checkOptional(ctx, cfg))
+	a.checkDKIM(cfg)
+	found = slices.Concat(found, relay, a.checkARC(ctx, cfg), a.checkOptional(ctx, cfg))
 	failed := 0
 	for _, f := range found {
 		if f.err != nil {

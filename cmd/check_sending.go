@@ -55,29 +55,27 @@ func (a *app) checkOptional(ctx context.Context, cfg *config.Config) (found []fi
 
 // checkDKIM shows the record that the DNS needs, and does not look it up. A key of another domain
 // is not an error: the relay may ask for it.
-func (a *app) checkDKIM(cfg *config.Config) error {
-	key, err := signingKey("dkim", cfg.DKIM)
-	if key == nil || err != nil {
-		return err
+func (a *app) checkDKIM(cfg *config.Config) {
+	if cfg.Key == nil {
+		return
 	}
-	name, record := key.Record()
+	name, record := cfg.Key.Record()
 	says := fmt.Sprintf("signs by the TXT record %s (not looked up), which has to be: %s", name, record)
 	a.report(finding{what: "dkim", text: says})
 	_, from, err := address.ParseNamed(cfg.Forward.From)
 	if err != nil || dmarc.Aligned(domainOf(from), cfg.DKIM.Domain) {
-		return nil // without forward.from nothing is composed
+		return // without forward.from nothing is composed
 	}
 	a.notes("dkim", fmt.Sprintf("for DMARC a signature of %s does not count, because mail is from %s (forward.from): "+
 		"set dkim.domain to %s", cfg.DKIM.Domain, from.Text, domainOf(from)))
-	return nil
 }
 
 // checkARC asks the DNS for the key of arc: without it each seal is invalid.
-func (a *app) checkARC(ctx context.Context, cfg *config.Config) ([]finding, error) {
-	key, err := signingKey("arc", cfg.ARC.Key())
-	if key == nil || err != nil {
-		return nil, err
+func (a *app) checkARC(ctx context.Context, cfg *config.Config) []finding {
+	if cfg.Sealer == nil {
+		return nil
 	}
+	key := cfg.Sealer.Key
 	ctx, cancel := context.WithTimeout(ctx, dmarc.Patience)
 	defer cancel()
 	name, record := key.Record()
@@ -87,7 +85,7 @@ func (a *app) checkARC(ctx context.Context, cfg *config.Config) ([]finding, erro
 	if !cfg.Redirects() {
 		a.notes("arc", "seals nothing: only redirected messages are sealed, and no route redirects (forward.mode)")
 	}
-	return []finding{f}, nil
+	return []finding{f}
 }
 
 // domainOf is the domain of an address, as it is written in the DNS.

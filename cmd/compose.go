@@ -3,12 +3,9 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 
-	"postrider/internal/arc"
 	"postrider/internal/config"
-	"postrider/internal/dkim"
 	"postrider/internal/dmarc"
 	"postrider/internal/forward"
 )
@@ -42,44 +39,11 @@ func resolver(cfg *config.Config) nameServer {
 
 // composer returns the Composer of outgoing messages.
 func composer(cfg *config.Config, dns dmarc.Resolver) (*forward.Composer, error) {
-	key, err := signingKey("dkim", cfg.DKIM)
-	if err != nil {
-		return nil, err
-	}
-	seals, err := sealer(cfg)
-	if err != nil {
-		return nil, err
-	}
 	made, err := forward.NewComposer(forward.ComposeConfig{
-		From: cfg.Forward.From, Note: cfg.Forward.Note, Key: key, Sealer: seals, Judge: dmarc.NewJudge(dns),
+		From: cfg.Forward.From, Note: cfg.Forward.Note, Key: cfg.Key, Sealer: cfg.Sealer, Judge: dmarc.NewJudge(dns),
 	})
 	if err != nil {
 		return nil, usage(err)
 	}
 	return made, nil
-}
-
-// signingKey is nil where nothing is signed.
-func signingKey(section string, d config.DKIM) (*dkim.Key, error) {
-	if d.KeyFile == "" {
-		return nil, nil
-	}
-	key, err := dkim.Load(d.Domain, d.Selector, d.KeyFile)
-	if err != nil {
-		return nil, usage(fmt.Errorf("%s.key_file: %w", section, err))
-	}
-	return key, nil
-}
-
-// sealer is nil where nothing is sealed.
-func sealer(cfg *config.Config) (*arc.Sealer, error) {
-	key, err := signingKey("arc", cfg.ARC.Key())
-	if key == nil || err != nil {
-		return nil, err
-	}
-	seals, err := arc.New(key, cfg.ARC.Trust)
-	if err != nil {
-		return nil, usage(fmt.Errorf("arc.key_file: %s: %w", cfg.ARC.KeyFile, err))
-	}
-	return seals, nil
 }

@@ -26,10 +26,6 @@ func (s *services) relay() (*forward.Relay, error) {
 			return nil, usage(err)
 		}
 	}
-	signs, err := signer(c)
-	if err != nil {
-		return nil, err
-	}
 	cfg := forward.Config{
 		Host: c.SMTP.Host, Port: c.SMTP.Port, Security: c.SMTP.Security,
 		Username: c.SMTP.Username, Password: string(c.SMTP.Password), AllowPlaintext: c.SMTP.AllowPlaintext,
@@ -39,7 +35,7 @@ func (s *services) relay() (*forward.Relay, error) {
 		Fingerprint: certs.Fingerprint(c.SMTP.TLSFingerprint), ClientCert: identity,
 		Certificate: s.certificateOf(ofRelay), RootCAs: roots,
 		From: c.Forward.From, EnvelopeFrom: c.Forward.EnvelopeFrom, SRS: senders,
-		Signer: signs, Confirm: c.Bounces.Confirm, Logger: s.log, Timeouts: forward.Timeouts{Command: s.patience},
+		Signer: c.Signer, Confirm: c.Bounces.Confirm, Logger: s.log, Timeouts: forward.Timeouts{Command: s.patience},
 	}
 	relay, err := forward.NewRelay(cfg)
 	if err != nil {

@@ -258,15 +258,10 @@ func (s *services) pass(
 	if err != nil {
 		return nil, err
 	}
-	d := s.dialer()
-	queue := s.meter.Queue(s.queue)
-	reports, err := s.bounces(queue)
-	if err != nil {
-		return nil, err
-	}
+	d, queue := s.dialer(), s.meter.Queue(s.queue)
 	return &pass.Pass{
 		Config:  s.passConfig(dryRun),
-		Inboxes: s.inboxes, Queue: queue, Bounces: reports, Routes: table, Composer: made,
+		Inboxes: s.inboxes, Queue: queue, Bounces: s.bounces(queue), Routes: table, Composer: made,
 		Relay: pass.SMTP{Relay: relay}, Limits: s.quota,
 		Dial: func(ctx context.Context, in inbox.Inbox) (pass.Source, error) { return d.dial(ctx, in) },
 		Now:  time.Now, Log: s.log, Observer: observer,

@@ -33,7 +33,7 @@ type Resolver interface {
 
 // Sealer seals with one key. It is safe for concurrent use.
 type Sealer struct {
-	key   *dkim.Key
+	Key   *dkim.Key
 	trust []string
 }
 
@@ -44,7 +44,7 @@ func New(key *dkim.Key, trust []string) (*Sealer, error) {
 		return nil, errors.New("is an Ed25519 key, which receivers of ARC do not know; " +
 			"make an RSA key with: openssl genpkey -algorithm rsa -pkeyopt rsa_keygen_bits:2048")
 	}
-	return &Sealer{key: key, trust: trust}, nil
+	return &Sealer{Key: key, trust: trust}, nil
 }
 
 // Set is what Seal adds to a message.
@@ -86,7 +86,7 @@ func (s *Sealer) Seal(
 	results = append(results, v.signatures(ctx, results)...)
 	set, err := s.set(before, status, results, v, at)
 	if err != nil {
-		return Set{}, fmt.Errorf("seal for %s: %w", s.key.Domain, err)
+		return Set{}, fmt.Errorf("seal for %s: %w", s.Key.Domain, err)
 	}
 	says := fmt.Sprintf("ARC-sealed, i=%d, cv=%s", before.highest+1, status)
 	if status == failed {
@@ -100,8 +100,8 @@ func (s *Sealer) set(before chain, status status, results []string, v *verifier,
 	i := before.highest + 1
 	results = append([]string{"arc=" + string(status)}, results...)
 	found := fmt.Sprintf("ARC-Authentication-Results: i=%d; %s;\r\n %s\r\n",
-		i, s.key.Domain, strings.Join(results, ";\r\n "))
-	tags := fmt.Sprintf("i=%d; a=rsa-sha256; d=%s; s=%s; t=%d;\r\n", i, s.key.Domain, s.key.Selector, at.Unix())
+		i, s.Key.Domain, strings.Join(results, ";\r\n "))
+	tags := fmt.Sprintf("i=%d; a=rsa-sha256; d=%s; s=%s; t=%d;\r\n", i, s.Key.Domain, s.Key.Selector, at.Unix())
 
 	names := v.header.toSign()
 	ams := fmt.Sprintf("ARC-Message-Signature: %s c=relaxed/relaxed; bh=%s;\r\n h=%s;\r\n b=",
@@ -123,7 +123,7 @@ func (s *Sealer) set(before chain, status status, results []string, v *verifier,
 
 // sign completes a field that ends in "b=". Covered is what it signs besides itself.
 func (s *Sealer) sign(field, covered string) (string, error) {
-	signature, err := s.key.SignSHA256([]byte(covered + strings.TrimSuffix(relaxed(field), "\r\n")))
+	signature, err := s.Key.SignSHA256([]byte(covered + strings.TrimSuffix(relaxed(field), "\r\n")))
 	if err != nil {
 		return "", err
 	}

@@ -114,7 +114,7 @@ func TestTags(t *testing.T) {
 	} {
 		field := "DKIM-Signature: v=1; a=rsa-sha256; s=s1; h=From : To; bh=" + encode(hashes.simple) +
 			"; " + tags + "; b="
-		signature, err := s.key.SignSHA256([]byte(newHeader(fields).picked([]string{"From", "To"}, simple) + field))
+		signature, err := s.Key.SignSHA256([]byte(newHeader(fields).picked([]string{"From", "To"}, simple) + field))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,13 +54,11 @@ func (r *reader) bounceAddress(c *Config) {
 		}
 		return
 	}
-	if _, err := b.Signer(time.Now); err != nil {
+	var err error
+	c.Signer, err = bounce.NewSigner(bounce.Config{
+		Address: b.Address, Secrets: b.Secrets(), MaxAge: b.MaxAge, Now: time.Now,
+	})
+	if err != nil {
 		r.refuse("bounces.address", "%s", strings.TrimPrefix(err.Error(), "bounces.address "))
 	}
-}
-
-// Signer makes and reads the reverse-paths of bounces.address, which must not be empty; now is the
-// clock.
-func (b Bounces) Signer(now func() time.Time) (*bounce.Signer, error) {
-	return bounce.NewSigner(bounce.Config{Address: b.Address, Secrets: b.Secrets(), MaxAge: b.MaxAge, Now: now})
 }

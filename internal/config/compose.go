@@ -106,9 +106,10 @@ func (r *reader) key(section string, d DKIM, selector string) *dkim.Key {
 	return key
 }
 
-func (r *reader) arc(a ARC) {
-	if a.Key() == (DKIM{}) && len(a.Trust) == 0 {
-		return
+// arc returns what seals; nil if nothing is sealed, or if the section has errors.
+func (r *reader) arc(a ARC) *arc.Sealer {
+	if a.key() == (DKIM{}) && len(a.Trust) == 0 {
+		return nil
 	}
 	notInID := func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune(`;"()`, c) }
 	for i, id := range a.Trust {
@@ -117,13 +118,15 @@ func (r *reader) arc(a ARC) {
 				"Authentication-Results that the server of the inbox writes, such as mx.example.com", id)
 		}
 	}
-	key := r.key("arc", a.Key(), "arc2026")
+	key := r.key("arc", a.key(), "arc2026")
 	if key == nil {
-		return
+		return nil
 	}
-	if _, err := arc.New(key, a.Trust); err != nil {
+	sealer, err := arc.New(key, a.Trust)
+	if err != nil {
 		r.refuse("arc.key_file", "cannot be used: %s: %v", a.KeyFile, err)
 	}
+	return sealer
 }
 
 // Redirects reports whether any mail may be redirected: ARC seals nothing else.

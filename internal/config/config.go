@@ -20,6 +20,9 @@ import (
 	"strings"
 	"time"
 
+	"postrider/internal/arc"
+	"postrider/internal/bounce"
+	"postrider/internal/dkim"
 	"postrider/internal/health"
 	"postrider/internal/notify"
 	"postrider/internal/route"
@@ -58,7 +61,10 @@ type Config struct {
 	Routes      []route.Rule      `yaml:"routes"`
 
 	// What Load has made of the sections above.
-	Table *route.Table `yaml:"-"` // of Routes
+	Table  *route.Table   `yaml:"-"` // of Routes
+	Key    *dkim.Key      `yaml:"-"` // of DKIM; nil where nothing is signed
+	Sealer *arc.Sealer    `yaml:"-"` // of ARC; nil where nothing is sealed
+	Signer *bounce.Signer `yaml:"-"` // of Bounces; nil when all mail has one reverse-path
 }
 
 // Database is where the registry is kept.
@@ -176,8 +182,8 @@ type ARC struct {
 	Trust    []string `yaml:"trust"` // authserv-ids whose results are believed
 }
 
-// Key is the key alone.
-func (a ARC) Key() DKIM { return DKIM{a.Domain, a.Selector, a.KeyFile} }
+// key is the key alone.
+func (a ARC) key() DKIM { return DKIM{a.Domain, a.Selector, a.KeyFile} }
 
 // DNS is the server that mode auto and ARC ask.
 type DNS struct {

@@ -45,9 +45,9 @@ func (r *reader) finish(c *Config) {
 	r.bounces(c)
 	r.composing(c)
 	if c.DKIM != (DKIM{}) {
-		r.key("dkim", c.DKIM, "postrider2026")
+		c.Key = r.key("dkim", c.DKIM, "postrider2026")
 	}
-	r.arc(c.ARC)
+	c.Sealer = r.arc(c.ARC)
 	r.dns(&c.DNS)
 	r.numbers(c)
 	r.limits(c.SMTP.Limits)
