@@ -73,7 +73,7 @@ func TestNotifyErrors(t *testing.T) {
 		},
 		{
 			"too long", "notify: {to: a@x.example, at_most: 31d}",
-			":5:27: notify.at_most: 744h is out of range; it goes from 0s to 720h",
+			":5:27: notify.at_most: 31d is out of range; it goes from 0s to 30d",
 		},
 		{
 			"nobody", "notify: {at_most: 2h}",

@@ -86,7 +86,7 @@ func TestSRSErrors(t *testing.T) {
 		},
 		{
 			"age", good + "srs: {domain: x.example, secret: " + secret + ", max_age: 12h}",
-			[]string{"srs.max_age: 12h is out of range; it goes from 24h to 24000h"},
+			[]string{"srs.max_age: 12h is out of range; it goes from 1d to 1000d"},
 		},
 		{
 			"a size without a unit", "forward: {from: a@x.example, max_size: 50}",

@@ -306,11 +306,10 @@ func between[T cmp.Ordered](r *reader, key string, v, low, high T) {
 
 // number is a number as it is written in the file.
 func number(v any) string {
-	s := fmt.Sprint(v)
-	if _, ok := v.(time.Duration); ok {
-		s = strings.Replace(strings.Replace(s, "m0s", "m", 1), "h0m", "h", 1)
+	if d, ok := v.(time.Duration); ok {
+		return text.Duration(d)
 	}
-	return s
+	return fmt.Sprint(v)
 }
 
 func oneOf[T ~string](r *reader, key string, v T, allowed ...T) {

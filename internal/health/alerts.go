@@ -2,7 +2,6 @@ package health
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"postrider/internal/text"
@@ -128,8 +127,9 @@ func (c *checker) count(k Kind, v int, limit *int, what, fix string) {
 
 func (c *checker) age(k Kind, v time.Duration, limit *time.Duration, what, fix string) {
 	if limit != nil && v > *limit {
-		text := fmt.Sprintf("%s: %s, more than alerts.%s (%s)", what, Span(v), k, Span(*limit))
-		c.add(k, v.Seconds(), limit.Seconds(), text, fix)
+		says := fmt.Sprintf("%s: %s, more than alerts.%s (%s)", what,
+			text.Duration(v.Round(time.Second)), k, text.Duration(*limit))
+		c.add(k, v.Seconds(), limit.Seconds(), says, fix)
 	}
 }
 
@@ -143,17 +143,4 @@ func (c *checker) add(k Kind, v, limit float64, text, fix string) {
 	a := c.of
 	a.Kind, a.Value, a.Limit, a.Message = k, v, limit, c.who+": "+text+"; "+fix
 	c.alerts = append(c.alerts, a)
-}
-
-// Span formats a duration rounded to seconds; from two days on, with days.
-func Span(d time.Duration) string {
-	const day = 24 * time.Hour
-	days, d := "", d.Round(time.Second)
-	if d >= 2*day {
-		days, d = fmt.Sprintf("%dd", d/day), d%day
-	}
-	if d == 0 && days != "" {
-		return days
-	}
-	return days + strings.Replace(strings.Replace(d.String(), "m0s", "m", 1), "h0m", "h", 1)
 }

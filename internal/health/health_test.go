@@ -274,18 +274,6 @@ func TestShare(t *testing.T) {
 	}
 }
 
-func TestSpan(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0s", 90 * time.Second: "1m30s", time.Hour: "1h", 90 * time.Minute: "1h30m", 47 * time.Hour: "47h",
-		48 * time.Hour:               "2d",
-		51*time.Hour + 5*time.Second: "2d3h5s", 1400 * time.Millisecond: "1s",
-	} {
-		if got := Span(d); got != want {
-			t.Errorf("%v is shown as %q, want %q", d, got, want)
-		}
-	}
-}
-
 // TestLabels: an inbox has the smallest threshold that its labels say, and else that of all.
 func TestLabels(t *testing.T) {
 	limits := Limits{Dead: ptr(3), InError: ptr(1), Labels: map[string]Limits{

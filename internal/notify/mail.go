@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"postrider/internal/forward"
-	"postrider/internal/health"
 	"postrider/internal/tasks"
 	"postrider/internal/text"
 )
@@ -97,7 +96,7 @@ func (d Digest) text() string {
 		fmt.Fprintf(&b, "postrider on %s needs your help. This is new since the last notice.\n", d.Host)
 	}
 	if d.atMost > 0 {
-		fmt.Fprintf(&b, "The next notice comes in %s at the earliest (notify.at_most).\n", health.Span(d.atMost))
+		fmt.Fprintf(&b, "The next notice comes in %s at the earliest (notify.at_most).\n", text.Duration(d.atMost))
 	}
 	for _, in := range d.Inboxes {
 		in.text(&b)

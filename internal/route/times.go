@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	_ "time/tzdata" // a host, or a container, need not have the zones
+
+	words "postrider/internal/text"
 )
 
 // Age bounds how old a message is. Zero is no bound.
@@ -53,10 +55,10 @@ func (c *compiler) age(a *Age, s scope) []condition {
 	}
 	var want []string
 	if a.Over > 0 {
-		want = append(want, "over "+days(a.Over))
+		want = append(want, "over "+words.Duration(a.Over))
 	}
 	if a.Under > 0 {
-		want = append(want, "under "+days(a.Under))
+		want = append(want, "under "+words.Duration(a.Under))
 	}
 	wanted := []string{strings.Join(want, " and ")}
 	return []condition{{key: s.prefix + "age", want: wanted, message: true, test: func(v *view, f *finding) {
@@ -65,24 +67,9 @@ func (c *compiler) age(a *Age, s scope) []condition {
 			return
 		}
 		age := v.age()
-		f.look(text{shown: days(age)})
+		f.look(text{shown: words.Duration(age.Round(time.Second))})
 		f.is((a.Over == 0 || age > a.Over) && (a.Under == 0 || age < a.Under))
 	}}}
-}
-
-// days is a duration with its days, to the second.
-func days(d time.Duration) string {
-	const day = 24 * time.Hour
-	d = d.Round(time.Second)
-	whole, rest := d/day, (d % day).String()
-	rest = strings.Replace(strings.Replace(rest, "m0s", "m", 1), "h0m", "h", 1)
-	switch {
-	case whole == 0:
-		return rest
-	case d%day == 0:
-		return fmt.Sprintf("%dd", whole)
-	}
-	return fmt.Sprintf("%dd%s", whole, rest)
 }
 
 // spans is the condition that the message arrived in one of the spans. A span may go over midnight

@@ -2,8 +2,21 @@ package text
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
+
+// Duration is a duration as the configuration has it: 1h30m, and from a day on 2d3h.
+func Duration(d time.Duration) string {
+	days := ""
+	if d >= day {
+		days, d = fmt.Sprintf("%dd", d/day), d%day
+	}
+	if d == 0 && days != "" {
+		return days
+	}
+	return days + strings.Replace(strings.Replace(d.String(), "m0s", "m", 1), "h0m", "h", 1)
+}
 
 // UTC is a time in UTC; nil stays nil.
 func UTC(t *time.Time) *time.Time {

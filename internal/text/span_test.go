@@ -44,3 +44,15 @@ func TestAgo(t *testing.T) {
 		}
 	}
 }
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 90 * time.Second: "1m30s", time.Hour: "1h", 90 * time.Minute: "1h30m", -36 * time.Hour: "-36h",
+		day: "1d", 47 * time.Hour: "1d23h", 2 * day: "2d", 365 * day: "365d", 51*time.Hour + 5*time.Second: "2d3h5s",
+		1400 * time.Millisecond: "1.4s",
+	} {
+		if got := Duration(d); got != want {
+			t.Errorf("%v is shown as %q, want %q", d, got, want)
+		}
+	}
+}
