@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"postrider/internal/config"
-	"postrider/internal/health"
 	"postrider/internal/inbox"
 	"postrider/internal/metrics"
 	"postrider/internal/pass"
@@ -173,10 +172,6 @@ func (s *services) page(access *web.Access, broken func() bool) (page *web.Serve
 	if err != nil {
 		return nil, nil, err
 	}
-	passEvery := health.DefaultLastScan
-	if s.cfg.Alerts.LastScan != nil {
-		passEvery = *s.cfg.Alerts.LastScan
-	}
 	made := web.New(web.Options{
 		Access: access, Queue: s.queue, Inboxes: s.inboxes, Status: s.status().Read, Explain: s.explain, Audit: s.audit,
 		Relay: web.Relay{
@@ -190,7 +185,7 @@ func (s *services) page(access *web.Access, broken func() bool) (page *web.Serve
 			Patience: 5 * time.Second,
 		},
 		Metrics: metrics.Handler(s.status().Read, s.metricsOptions()), Broken: broken,
-		PassEvery: passEvery, Now: time.Now, Zone: time.Local, Log: s.log,
+		PassEvery: s.cfg.Alerts.LateAfter(), Now: time.Now, Zone: time.Local, Log: s.log,
 	})
 	return made, func() {
 		made.Close()

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"postrider/internal/health"
+	"postrider/internal/inbox"
 	"postrider/internal/status"
 	"postrider/internal/tasks"
 )
@@ -61,15 +62,15 @@ func TestStatusTable(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	before := func(d time.Duration) *time.Time { at := now.Add(-d); return &at }
 	healthy := health.Facts{
-		Inbox: "desk@firm.example", Active: true, LastScannedAt: before(time.Minute),
+		Inbox: inbox.Inbox{Address: "desk@firm.example", Active: true, LastScannedAt: before(time.Minute)},
 		Stats: tasks.Stats{Now: now, ByStatus: map[tasks.Status]int{tasks.Forwarded: 123456}, Ended: 9},
 	}
 	never := health.Facts{
-		Inbox: "new@firm.example", CreatedAt: *before(time.Hour), LastError: "log in:\n\x1b[2Jno",
+		Inbox: inbox.Inbox{Address: "new@firm.example", CreatedAt: *before(time.Hour), LastError: "log in:\n\x1b[2Jno"},
 		Stats: tasks.Stats{Now: now},
 	}
 	troubled := health.Facts{
-		Inbox: "team@firm.example", Active: true, LastScannedAt: before(59 * time.Minute),
+		Inbox: inbox.Inbox{Address: "team@firm.example", Active: true, LastScannedAt: before(59 * time.Minute)},
 		Stats: tasks.Stats{
 			Now: now, Due: 12, Oldest: before(30 * 24 * time.Hour), Ended: 1000, Retried: 213, Conflicts: 17,
 			ByStatus: map[tasks.Status]int{

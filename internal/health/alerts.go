@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"postrider/internal/inbox"
+	"postrider/internal/outbox"
 	"postrider/internal/text"
 )
 
@@ -39,10 +41,11 @@ const (
 
 // Check returns an alert for each number of an inbox that is above its limit.
 func Check(f Facts, l Limits) []Alert {
-	n, c := Count(f), checker{who: f.Inbox, of: Alert{Inbox: f.Inbox}}
-	l = l.Of(f)
-	list := "see `postrider task list --inbox " + text.Arg(f.Inbox)
-	if f.Active {
+	in := f.Inbox
+	n, c := Count(f), checker{who: in.Address, of: Alert{Inbox: in.Address}}
+	l = l.Of(in.Labels)
+	list := "see `postrider task list --inbox " + text.Arg(in.Address)
+	if in.Active {
 		c.count(Backlog, n.Backlog, l.Backlog, "messages not forwarded yet", list+"`")
 		if f.Left == nil || *f.Left > 0 { // otherwise they only wait for a rate limit
 			c.count(Due, n.Due, l.Due, "messages that are due but not claimed", dueFix(f))
@@ -56,13 +59,13 @@ func Check(f Facts, l Limits) []Alert {
 		list+" --status uncertain`, then `postrider task resolve` them")
 	c.count(Bounced, n.Bounced, l.Bounced, "deliveries that bounced in the last day",
 		list+" --bounced`, correct wrong addresses, then `postrider task retry` them")
-	if f.Active {
+	if in.Active {
 		c.count(Conflicts, n.Conflicts, l.Conflicts, "leases that workers lost in the last day",
 			"raise concurrency.lease, unless a host was suspended")
 		c.share(RetryRate, n.RetryRate, l.RetryRate, "messages of the last day that took more than one attempt",
-			"see the attempts in `postrider task list --inbox "+text.Arg(f.Inbox)+
+			"see the attempts in `postrider task list --inbox "+text.Arg(in.Address)+
 				"`, and the relay's replies in `postrider task show ID`")
-		c.age(LastScan, n.SinceScan, l.LastScan, "time since the last complete scan", lastScanFix(f))
+		c.age(LastScan, n.SinceScan, l.LastScan, "time since the last complete scan", lastScanFix(in))
 	}
 	return c.alerts
 }
@@ -75,40 +78,29 @@ func dueFix(f Facts) string {
 	return fix
 }
 
-func lastScanFix(f Facts) string {
-	fix := "see `postrider inbox check " + text.Arg(f.Inbox) + "`"
-	if f.LastError != "" {
-		fix += "; the last error was: " + text.Line(f.LastError)
+func lastScanFix(in inbox.Inbox) string {
+	fix := "see `postrider inbox check " + text.Arg(in.Address) + "`"
+	if in.LastError != "" {
+		fix += "; the last error was: " + text.Line(in.LastError)
 	}
 	return fix
 }
 
-// Destination is where a destination of events stands.
-type Destination struct {
-	Name          string
-	OldestWaiting time.Duration // 0 when no event waits
-	Dead          int           // events
-	LastError     string        // of the last try; empty if that succeeded
-	Stopped       string        // why nothing is sent to it, and what to do; empty if that is not so
-	Actions       bool          // on the IMAP servers, instead of events
-}
-
 // CheckDestination is Check for a destination of events.
-func CheckDestination(d Destination, l Limits) []Alert {
-	c, dead := checker{who: "events for " + d.Name, of: Alert{Destination: d.Name}}, "dead events"
-	if d.Actions {
-		c.who, dead = "actions on the servers", "dead actions"
+func CheckDestination(st outbox.Standing, l Limits) []Alert {
+	c, dead := checker{who: st.Title(), of: Alert{Destination: st.Name}}, "dead events"
+	if st.Name == outbox.Server {
+		dead = "dead actions"
 	}
-	list := "see `postrider event list --destination " + d.Name
+	list := "see `postrider event list --destination " + st.Name
 	waiting, given := list+" --status waiting`", list+" --status dead`, then `postrider event retry` or `skip` them"
-	switch {
-	case d.Stopped != "": // no retry sends anything
-		waiting, given = d.Stopped, list+" --status dead`; "+d.Stopped
-	case d.LastError != "":
-		waiting += "; the last error was: " + text.Line(d.LastError)
+	if why := st.Stopped(); why != "" { // no retry sends anything
+		waiting, given = why, list+" --status dead`; "+why
+	} else if st.LastError != "" {
+		waiting += "; the last error was: " + text.Line(st.LastError)
 	}
-	c.age(EventsWaiting, d.OldestWaiting, l.EventsWaiting, "age of the oldest waiting event", waiting)
-	c.count(EventsDead, d.Dead, l.EventsDead, dead, given)
+	c.age(EventsWaiting, st.OldestWaiting, l.EventsWaiting, "age of the oldest waiting event", waiting)
+	c.count(EventsDead, st.Dead(), l.EventsDead, dead, given)
 	return c.alerts
 }
 

@@ -4,11 +4,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"postrider/internal/outbox"
 )
 
 // TestCheckDestination: a destination of events has its own thresholds.
 func TestCheckDestination(t *testing.T) {
-	crm := Destination{Name: "crm", OldestWaiting: 2 * time.Hour, Dead: 1, LastError: "HTTP 500\nsorry"}
+	oneDead := map[outbox.Status]int{outbox.DeadLetter: 1}
+	crm := outbox.Standing{Name: "crm", OldestWaiting: 2 * time.Hour, Counts: oneDead, LastError: "HTTP 500\nsorry"}
 	got := CheckDestination(crm, Limits{EventsWaiting: ptr(2 * time.Hour), EventsDead: ptr(1), Dead: ptr(0)})
 	if got != nil {
 		t.Errorf("at its thresholds it raises %+v", got)
@@ -30,13 +33,13 @@ func TestCheckDestination(t *testing.T) {
 	if len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("past them it raises\n%+v\nwant\n%+v", got, want)
 	}
-	crm.Stopped = "it is gone"
+	crm.Gone = true
 	got = CheckDestination(crm, Limits{EventsWaiting: ptr(time.Hour), EventsDead: ptr(0)})
-	if len(got) != 2 || !strings.HasSuffix(got[0].Message, "more than alerts.events_waiting (1h); it is gone") ||
-		!strings.HasSuffix(got[1].Message, "--status dead`; it is gone") {
+	if len(got) != 2 || !strings.HasSuffix(got[0].Message, "more than alerts.events_waiting (1h); "+crm.Stopped()) ||
+		!strings.HasSuffix(got[1].Message, "--status dead`; "+crm.Stopped()) {
 		t.Errorf("of one to which nothing is sent it raises %+v", got)
 	}
-	got = CheckDestination(Destination{Name: "imap", Dead: 1, Actions: true}, Limits{EventsDead: ptr(0)})
+	got = CheckDestination(outbox.Standing{Name: outbox.Server, Counts: oneDead}, Limits{EventsDead: ptr(0)})
 	const dead = "actions on the servers: dead actions: 1, more than alerts.events_dead (0)"
 	if len(got) != 1 || !strings.HasPrefix(got[0].Message, dead) {
 		t.Errorf("of actions it raises %+v", got)

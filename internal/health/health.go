@@ -12,20 +12,15 @@ package health
 import (
 	"time"
 
+	"postrider/internal/inbox"
 	"postrider/internal/tasks"
 )
 
 // Facts are the data about an inbox that Count and Check use.
 type Facts struct {
-	ID            int64
-	Inbox         string // its address
-	Active        bool
-	Labels        map[string]string
-	CreatedAt     time.Time
-	LastScannedAt *time.Time // nil when no scan was completed yet
-	LastError     string     // why the last scan was not completed; empty when it was
-	Stats         tasks.Stats
-	Left          *int // how many recipients smtp.limits allows now; nil for no limit
+	Inbox inbox.Inbox
+	Stats tasks.Stats
+	Left  *int // how many recipients smtp.limits allows now; nil for no limit
 }
 
 // Numbers are the numbers to monitor of an inbox.
@@ -50,7 +45,7 @@ func Count(f Facts) Numbers {
 		Uncertain: s.ByStatus[tasks.Uncertain], Bounced: s.Bounces,
 		Conflicts: s.Conflicts,
 	}
-	if f.Active {
+	if f.Inbox.Active {
 		n.Due = s.Due
 	}
 	for status, count := range s.ByStatus {
@@ -64,9 +59,9 @@ func Count(f Facts) Numbers {
 	if tried := s.Ended + n.InError; tried > 0 {
 		n.RetryRate = Share(float64(s.Retried+n.InError) / float64(tried))
 	}
-	last := f.CreatedAt
-	if f.LastScannedAt != nil {
-		last = *f.LastScannedAt
+	last := f.Inbox.CreatedAt
+	if f.Inbox.LastScannedAt != nil {
+		last = *f.Inbox.LastScannedAt
 	}
 	n.SinceScan = max(0, s.Now.Sub(last))
 	return n

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"postrider/internal/inbox"
 	"postrider/internal/tasks"
 )
 
@@ -19,8 +20,10 @@ func before(d time.Duration) *time.Time {
 // troubled returns an inbox with tasks in every state.
 func troubled() Facts {
 	return Facts{
-		Inbox: "desk@firm.example", Active: true, CreatedAt: *before(100 * time.Hour),
-		LastScannedAt: before(3 * time.Hour), LastError: "log in:\n\tno",
+		Inbox: inbox.Inbox{
+			Address: "desk@firm.example", Active: true, CreatedAt: *before(100 * time.Hour),
+			LastScannedAt: before(3 * time.Hour), LastError: "log in:\n\tno",
+		},
 		Stats: tasks.Stats{
 			ByStatus: map[tasks.Status]int{
 				tasks.Received: 5, tasks.InProgress: 1, tasks.Error: 2, tasks.Dead: 3, tasks.Uncertain: 4,
@@ -40,16 +43,19 @@ func TestCount(t *testing.T) {
 		t.Errorf("Count is %+v, want %+v", got, want)
 	}
 	disabled := troubled()
-	disabled.Active, want.Due = false, 0
+	disabled.Inbox.Active, want.Due = false, 0
 	if got := Count(disabled); got != want {
 		t.Errorf("Count of a disabled inbox is %+v, want %+v: no run claims its messages", got, want)
 	}
-	fresh := Facts{CreatedAt: *before(time.Minute), Stats: tasks.Stats{Now: now}}
+	fresh := Facts{Inbox: inbox.Inbox{CreatedAt: *before(time.Minute)}, Stats: tasks.Stats{Now: now}}
 	if got, want := Count(fresh), (Numbers{SinceScan: time.Minute}); got != want {
 		t.Errorf("Count of an inbox never scanned is %+v, want %+v: "+
 			"the time since it was added, and a retry rate of 0", got, want)
 	}
-	ahead := Facts{LastScannedAt: before(-time.Second), Stats: tasks.Stats{Now: now, Oldest: before(-time.Second)}}
+	ahead := Facts{
+		Inbox: inbox.Inbox{LastScannedAt: before(-time.Second)},
+		Stats: tasks.Stats{Now: now, Oldest: before(-time.Second)},
+	}
 	if got := Count(ahead); got != (Numbers{}) {
 		t.Errorf("Count of times after Now is %+v, want no negative age", got)
 	}
@@ -210,11 +216,11 @@ func all(n int, d time.Duration, s Share) Limits {
 
 func TestCheck(t *testing.T) {
 	healthy := Facts{
-		Inbox: "a", Active: true, LastScannedAt: &now,
+		Inbox: inbox.Inbox{Address: "a", Active: true, LastScannedAt: &now},
 		Stats: tasks.Stats{Now: now, ByStatus: map[tasks.Status]int{tasks.Forwarded: 9}, Ended: 9},
 	}
 	disabled := troubled()
-	disabled.Active = false
+	disabled.Inbox.Active = false
 	tests := []struct {
 		name   string
 		facts  Facts
@@ -289,7 +295,7 @@ func TestLabels(t *testing.T) {
 		{map[string]string{"ten": "acme"}, "in_error 1"},
 	} {
 		f := troubled()
-		f.Labels = tt.labels
+		f.Inbox.Labels = tt.labels
 		var got []string
 		for _, a := range Check(f, limits) {
 			got = append(got, fmt.Sprint(a.Kind, " ", a.Limit))

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"postrider/internal/inbox"
 )
 
 // Limits are the greatest numbers of an inbox, or of a destination of events, that raise no alert.
@@ -33,18 +35,17 @@ type Limits struct {
 	Labels map[string]Limits `yaml:"labels"`
 }
 
-// DefaultLastScan is how long after its last complete scan an inbox has trouble, where LastScan is
-// not set.
-const DefaultLastScan = time.Hour
+// LateAfter is how long after its last complete scan an inbox has trouble.
+func (l Limits) LateAfter() time.Duration { return *cmp.Or(l.LastScan, new(time.Hour)) }
 
 // Set reports whether there is any limit.
 func (l Limits) Set() bool { return !reflect.ValueOf(l).IsZero() }
 
-// Of are the limits of an inbox.
-func (l Limits) Of(f Facts) Limits {
+// Of are the limits of an inbox with these labels.
+func (l Limits) Of(labels inbox.Labels) Limits {
 	var own Limits
 	for label, by := range l.Labels {
-		if f.labelled(label) {
+		if labels.Has(label) {
 			own = own.smallest(by)
 		}
 	}
@@ -83,13 +84,6 @@ func smaller[T cmp.Ordered](a, b *T) *T {
 		return b
 	}
 	return a
-}
-
-// labelled reports whether the inbox has a label: name=value, or name with any value.
-func (f Facts) labelled(label string) bool {
-	name, want, valued := strings.Cut(label, "=")
-	value, ok := f.Labels[name]
-	return ok && (!valued || value == want)
 }
 
 // Share is a part of a whole, from 0 to 1.

@@ -58,8 +58,8 @@ func (l Labels) Texts() []string {
 	return texts
 }
 
-// has reports whether the label is among them: name=value, or name with any value.
-func (l Labels) has(label string) bool {
+// Has reports whether the label is among them: name=value, or name with any value.
+func (l Labels) Has(label string) bool {
 	name, want, valued := strings.Cut(label, "=")
 	value, ok := l[name]
 	return ok && (!valued || value == want)

@@ -93,7 +93,7 @@ func (s Selection) noneLabelled(boxes []Inbox) error {
 	labels := LabelsOf(boxes)
 	for _, label := range s.Labels {
 		switch {
-		case slices.ContainsFunc(boxes, func(in Inbox) bool { return in.Labels.has(label) }):
+		case slices.ContainsFunc(boxes, func(in Inbox) bool { return in.Labels.Has(label) }):
 		case len(labels) == 0:
 			return fmt.Errorf("%s has a label; set one with `postrider inbox set ADDR --label tenant=acme`", who)
 		default:
@@ -154,7 +154,7 @@ func keep[T any](all []T, is func(T) bool) []T {
 
 // Has reports whether the selection chooses an inbox.
 func (s Selection) Has(in Inbox) bool {
-	if slices.ContainsFunc(s.Labels, func(label string) bool { return !in.Labels.has(label) }) {
+	if slices.ContainsFunc(s.Labels, func(label string) bool { return !in.Labels.Has(label) }) {
 		return false
 	}
 	return len(s.Inboxes) == 0 || slices.ContainsFunc(s.Inboxes, func(address string) bool {

@@ -135,13 +135,12 @@ func (s Sources) Read(ctx context.Context) (Report, error) {
 	}
 	r.RelayNeedsLogin = logins[0]
 	r.measured(measured)
-	err = s.each(ctx, left, func(box inbox.Inbox, f health.Facts) {
+	err = s.each(ctx, left, func(f health.Facts) {
 		in, alerts := Of(f), health.Check(f, s.Alerts)
-		in.alerts, in.NeedsLogin = len(alerts), logins[f.ID]
-		in.Late = s.late(box, f, in.Numbers)
-		in.ID, in.Labels, in.FailingSince = box.ID, box.Labels, text.UTC(box.FailingSince)
+		in.alerts, in.NeedsLogin = len(alerts), logins[in.ID]
+		in.Late = s.late(f, in.Numbers)
 		in.measured(measured)
-		if box.Security == inbox.None || !box.Active {
+		if f.Inbox.Security == inbox.None || !in.Active {
 			in.CertificateUntil = nil
 		}
 		if limit != nil && in.Due > 0 {
@@ -162,12 +161,9 @@ func (s Sources) Read(ctx context.Context) (Report, error) {
 
 // late reports whether the last complete scan is too long ago. An inbox that was just enabled, or
 // changed, has as much time from then on.
-func (s Sources) late(box inbox.Inbox, f health.Facts, n health.Numbers) bool {
-	limit := health.DefaultLastScan
-	if own := s.Alerts.Of(f).LastScan; own != nil {
-		limit = *own
-	}
-	return f.Active && n.SinceScan > limit && f.Stats.Now.Sub(box.UpdatedAt) > limit
+func (s Sources) late(f health.Facts, n health.Numbers) bool {
+	limit := s.Alerts.Of(f.Inbox.Labels).LateAfter()
+	return f.Inbox.Active && n.SinceScan > limit && f.Stats.Now.Sub(f.Inbox.UpdatedAt) > limit
 }
 
 // eventAlerts are those of the destinations of events. A report on chosen inboxes has none.
@@ -176,10 +172,7 @@ func (s Sources) eventAlerts(all []outbox.Standing) (alerts []health.Alert) {
 		return nil
 	}
 	for _, st := range all {
-		alerts = append(alerts, health.CheckDestination(health.Destination{
-			Name: st.Name, OldestWaiting: st.OldestWaiting, Dead: st.Counts[outbox.DeadLetter],
-			LastError: st.LastError, Stopped: st.Stopped(), Actions: st.Name == outbox.Server,
-		}, s.Alerts)...)
+		alerts = append(alerts, health.CheckDestination(st, s.Alerts)...)
 	}
 	return alerts
 }
@@ -208,7 +201,7 @@ func (s Sources) Check(ctx context.Context) ([]health.Alert, error) {
 		return alerts, nil
 	}
 	left, _ := s.left(ctx)
-	err := s.each(ctx, left, func(_ inbox.Inbox, f health.Facts) {
+	err := s.each(ctx, left, func(f health.Facts) {
 		alerts = append(alerts, health.Check(f, s.Alerts)...)
 	})
 	if err != nil {
@@ -232,7 +225,7 @@ func (s Sources) left(ctx context.Context) (n *int, why *limits.Reached) {
 	return &left, why
 }
 
-func (s Sources) each(ctx context.Context, left *int, each func(inbox.Inbox, health.Facts)) error {
+func (s Sources) each(ctx context.Context, left *int, each func(health.Facts)) error {
 	boxes, err := s.Inboxes.List(ctx)
 	if err == nil {
 		boxes, err = s.Only.Choose(boxes)
@@ -245,21 +238,20 @@ func (s Sources) each(ctx context.Context, left *int, each func(inbox.Inbox, hea
 		return err
 	}
 	for _, in := range boxes {
-		each(in, health.Facts{
-			ID: in.ID, Inbox: in.Address, Active: in.Active, CreatedAt: in.CreatedAt, LastScannedAt: in.LastScannedAt,
-			LastError: in.LastError, Labels: in.Labels, Stats: stats[in.ID], Left: left,
-		})
+		each(health.Facts{Inbox: in, Stats: stats[in.ID], Left: left})
 	}
 	return nil
 }
 
 // Of returns the state of an inbox.
 func Of(f health.Facts) Inbox {
-	n := health.Count(f)
+	n, box := health.Count(f), f.Inbox
 	in := Inbox{
-		Email: f.Inbox, Active: f.Active, Backlog: n.Backlog, Due: n.Due, Counts: map[tasks.Status]int{},
-		LastScannedAt: text.UTC(f.LastScannedAt), LastError: f.LastError, OldestWaitingAt: text.UTC(f.Stats.Oldest),
-		InError: n.InError, Dead: n.Dead, Uncertain: n.Uncertain, Conflicts: n.Conflicts, RetryRate: n.RetryRate,
+		ID: box.ID, Email: box.Address, Labels: box.Labels, Active: box.Active,
+		Backlog: n.Backlog, Due: n.Due, Counts: map[tasks.Status]int{},
+		LastScannedAt: text.UTC(box.LastScannedAt), LastError: box.LastError, FailingSince: text.UTC(box.FailingSince),
+		OldestWaitingAt: text.UTC(f.Stats.Oldest), InError: n.InError,
+		Dead: n.Dead, Uncertain: n.Uncertain, Conflicts: n.Conflicts, RetryRate: n.RetryRate,
 		Numbers: n, Bounced: f.Stats.Bounced, BouncedLately: n.Bounced, Arrivals: f.Stats.Arrivals,
 	}
 	for _, s := range tasks.Statuses {

@@ -159,11 +159,8 @@ func TestLate(t *testing.T) {
 	} {
 		c.in.ID, c.in.Active = 7, true
 		sources := Sources{Alerts: health.Limits{Labels: map[string]health.Limits{"slow": {LastScan: &day}}}}
-		facts := health.Facts{
-			Active: true, CreatedAt: c.in.CreatedAt, LastScannedAt: c.in.LastScannedAt,
-			Labels: c.in.Labels, Stats: tasks.Stats{Now: now},
-		}
-		if got := sources.late(c.in, facts, health.Count(facts)); got != c.want {
+		facts := health.Facts{Inbox: c.in, Stats: tasks.Stats{Now: now}}
+		if got := sources.late(facts, health.Count(facts)); got != c.want {
 			t.Errorf("%s: late is %t, want %t", c.name, got, c.want)
 		}
 	}
