@@ -19,8 +19,7 @@ type Outcome struct {
 
 // Row is one recipient of one message, or a message without recipients.
 type Row struct {
-	Message, From    string
-	Route            string
+	Message          string
 	Status           tasks.Status
 	Attempts         int
 	Recipient, Reply string // Reply is the relay's, or the reason why nothing was sent
@@ -123,8 +122,7 @@ func (j *evaluation) count(s tasks.Status) {
 
 func (j *evaluation) rows(t tasks.Task) {
 	r := Row{
-		Message: t.Identity.Subject, From: t.Identity.Sender, Route: t.Route, Status: t.Status, Attempts: t.Attempts,
-		Reply: t.Reason,
+		Message: t.Identity.Subject, Status: t.Status, Attempts: t.Attempts, Reply: t.Reason,
 	}
 	if len(t.Deliveries) == 0 {
 		j.Rows = append(j.Rows, r)

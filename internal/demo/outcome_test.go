@@ -124,14 +124,14 @@ func TestRows(t *testing.T) {
 			len(rows))
 	}
 	second := Row{
-		Message: "采购合同修订稿，请审阅", From: "chen@haiyuan.example", Status: tasks.Forwarded, Attempts: 1,
+		Message: "采购合同修订稿，请审阅", Status: tasks.Forwarded, Attempts: 1,
 		Recipient: "tanaka@kt.example", Reply: "250 2.0.0 accepted", Copies: 1,
 	}
 	if rows[2] != second {
 		t.Errorf("row 3: %+v\nwant:  %+v", rows[2], second)
 	}
 	none := Row{
-		Message: "20% off all office chairs", From: "news@chairs.example", Status: tasks.SkippedNoMatch,
+		Message: "20% off all office chairs", Status: tasks.SkippedNoMatch,
 		Attempts: 1, Reply: "no route matches",
 	}
 	if rows[5] != none {

@@ -20,14 +20,13 @@ import (
 type Table struct {
 	Width  int // of the terminal; 0 for none
 	Header []string
-	Total  []any // the last row, set apart; nil for none
 	// Paint has the columns whose texts get colours; nil for none.
 	Paint map[string]func(cell string) string
 
 	rows [][]any
 }
 
-// Len is the number of rows, without the total.
+// Len is the number of rows.
 func (t *Table) Len() int { return len(t.rows) }
 
 // Add adds a row. Cells may hold text by strangers.
@@ -54,7 +53,7 @@ func (t *Table) Print(w io.Writer) error {
 func (t *Table) plain(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(strings.ToUpper(strings.Join(t.Header, "\t")) + "\n")
-	for _, row := range t.all() {
+	for _, row := range t.rows {
 		cells := make([]string, len(row))
 		for i, c := range row {
 			cells[i] = t.painted(i, c)
@@ -87,7 +86,7 @@ func (t *Table) records(kept []int) string {
 	for _, i := range kept {
 		widest = max(widest, len(t.Header[i]))
 	}
-	for n, row := range t.all() {
+	for n, row := range t.rows {
 		if n > 0 {
 			b.WriteString("\n")
 		}
@@ -111,10 +110,6 @@ func (t *Table) boxed() string {
 	w.AppendHeader(pick(kept, t.Header))
 	for _, row := range t.rows {
 		w.AppendRow(pick(kept, row))
-	}
-	if t.Total != nil {
-		w.AppendSeparator()
-		w.AppendRow(pick(kept, t.Total))
 	}
 	var configs []table.ColumnConfig
 	for i, width := range widths {
@@ -142,13 +137,6 @@ func wrap(s string, width int) string {
 		return out
 	}
 	return pretty.WrapSoft(s, width-1)
-}
-
-func (t *Table) all() [][]any {
-	if t.Total == nil {
-		return t.rows
-	}
-	return append(slices.Clip(t.rows), t.Total)
 }
 
 // filled are the columns with something else than 0 in one of the rows, and the first.
@@ -202,7 +190,7 @@ func (t *Table) natural(kept []int) (widths, words []int) {
 	for i, column := range kept {
 		words[i] = narrowest
 		cells := []string{t.Header[column]}
-		for _, row := range t.all() {
+		for _, row := range t.rows {
 			cells = append(cells, fmt.Sprint(row[column]))
 		}
 		for _, cell := range cells {

@@ -12,7 +12,7 @@ func example() *Table {
 	t.Add("desk@firm.example", 0, 2, "log in:\n\x1b[2Jno")
 	t.Add("開廷@firm.example", 0, 10, strings.Repeat("a long story ", 20))
 	t.Add("開廷", 0, 0, strings.Repeat("開廷", 40))
-	t.Total = []any{"total", 0, 12, ""}
+	t.Add("total", 0, 12, "")
 	return t
 }
 
@@ -34,13 +34,13 @@ func TestTable(t *testing.T) {
 │ desk@firm.example │       2 │ log in: [2Jno              │
 │ team@firm.example │      10 │ a long story that does not │
 │                   │         │ fit into the line          │
-├───────────────────┼─────────┼────────────────────────────┤
 │ total             │      12 │                            │
 └───────────────────┴─────────┴────────────────────────────┘
 `
-	table := &Table{Header: []string{"inbox", "dead", "waiting", "note"}, Total: []any{"total", 0, 12, ""}}
+	table := &Table{Header: []string{"inbox", "dead", "waiting", "note"}}
 	table.Add("desk@firm.example", 0, 2, "log in:\n\x1b[2Jno")
 	table.Add("team@firm.example", 0, 10, "a long story that does not fit into the line")
+	table.Add("total", 0, 12, "")
 	if got := "\n" + table.print(t, 60); got != want {
 		t.Errorf("the table is%s\nwant%s", got, want)
 	}
@@ -60,12 +60,13 @@ func TestTableFits(t *testing.T) {
 }
 
 func TestTableWithoutATerminal(t *testing.T) {
-	table := &Table{Header: []string{"inbox", "dead", "note"}, Total: []any{"total", 0, ""}}
+	table := &Table{Header: []string{"inbox", "dead", "note"}}
 	const empty = "INBOX\tDEAD\tNOTE\n"
 	if got := (&Table{Header: table.Header}).print(t, 0); got != empty {
 		t.Errorf("an empty table is %q, want its header %q", got, empty)
 	}
 	table.Add("desk@firm.example", 0, "two\r\nlines\tand a tab")
+	table.Add("total", 0, "")
 	const want = empty + "desk@firm.example\t0\ttwo lines and a tab\ntotal\t0\t\n"
 	if got := table.print(t, 0); got != want {
 		t.Errorf("the table is %q, want all columns, one line a row: %q", got, want)
@@ -74,9 +75,10 @@ func TestTableWithoutATerminal(t *testing.T) {
 
 // TestRecords: where not even narrow columns fit, each row is a list of names and values.
 func TestRecords(t *testing.T) {
-	table := &Table{Header: []string{"id", "dead", "status", "reason"}, Total: []any{"total", 0, 12, ""}}
+	table := &Table{Header: []string{"id", "dead", "status", "reason"}}
 	table.Add(1, 0, "dead", "")
 	table.Add(2, 0, "forwarded", "why \x1b[2J")
+	table.Add("total", 0, 12, "")
 	const want = "id      1\nstatus  dead\n\n" +
 		"id      2\nstatus  forwarded\nreason  why [2J\n\n" +
 		"id      total\nstatus  12\n"
