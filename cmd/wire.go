@@ -62,7 +62,7 @@ func (a *app) loadConfig(ctx context.Context) (*config.Config, error) {
 		return nil, usage(err)
 	}
 	resolve := func(ref string) (string, error) { return a.secrets.Resolve(ctx, ref) }
-	cfg, err := config.LoadWith(resolve, path, a.env, a.envNames...)
+	cfg, err := config.Load(resolve, path, a.env, a.envNames...)
 	if err != nil {
 		return nil, usage(err)
 	}

@@ -20,7 +20,7 @@ bounces: {inbox: bounces@firm.example, address: "bounces+{token}@firm.example", 
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "srs-secret"), []byte(secrets), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Load(path, variables())
+	c, err := loadFile(path, variables())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ bounces: {inbox: bounces@firm.example, address: "bounces+{token}@firm.example", 
 	if err != nil || ref.Task != 7 || !ref.Is("a@x.example") {
 		t.Errorf("a reverse-path is read as %+v, %v, want task 7 and its recipient", ref, err)
 	}
-	c, err = Load(path, variables("POSTRIDER_BOUNCES_SECRET", "of its own, and as long"))
+	c, err = loadFile(path, variables("POSTRIDER_BOUNCES_SECRET", "of its own, and as long"))
 	if err != nil || c.Bounces.Secrets()[0] != "of its own, and as long" {
 		t.Errorf("with POSTRIDER_BOUNCES_SECRET the secrets are %q, %v", c.Bounces.Secrets(), err)
 	}
@@ -45,7 +45,7 @@ bounces: {inbox: bounces@firm.example, address: "bounces+{token}@firm.example", 
 // TestBouncesWithoutTokens: an address without {token} is the same as none.
 func TestBouncesWithoutTokens(t *testing.T) {
 	for _, address := range []string{"", "address: bounces@firm.example"} {
-		c, err := Load(write(t, srsMinimal+`
+		c, err := loadFile(write(t, srsMinimal+`
 forward: {envelope_from: bounces@firm.example}
 bounces: {inbox: bounces@firm.example, `+address+`}
 `), variables())

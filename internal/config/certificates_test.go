@@ -33,7 +33,7 @@ func TestCertificates(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, err := Load(path, variables())
+			_, err := loadFile(path, variables())
 			if tt.want == "" && err != nil ||
 				tt.want != "" && (err == nil || !strings.Contains(err.Error(), "imap.ca_file: "+tt.want)) {
 				t.Errorf("Load = %v, want an error of imap.ca_file with %q, or none if that is empty", err, tt.want)
@@ -52,7 +52,7 @@ func TestCertificatesOfOthers(t *testing.T) {
 	if err := errors.Join(os.WriteFile(file, certificate(t), 0o600), os.Chmod(file, 0o664)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Load(path, variables())
+	_, err := loadFile(path, variables())
 	if err == nil || !strings.Contains(err.Error(), "imap.ca_file: is not used: other users can write it") ||
 		!strings.Contains(err.Error(), "chmod go-w "+file) {
 		t.Errorf("Load = %v, want an error of imap.ca_file with the chmod", err)
@@ -88,7 +88,7 @@ func TestRelayIdentity(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			c, err := Load(path, variables())
+			c, err := loadFile(path, variables())
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 				t.Fatalf("Load = %v, want an error with %q, or none if that is empty", err, tt.want)
 			}

@@ -29,7 +29,7 @@ func TestDatabaseTLS(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			c, err := Load(path, variables())
+			c, err := loadFile(path, variables())
 			if tt.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
 					t.Errorf("Load = %v, want an error with %q", err, tt.wantErr)

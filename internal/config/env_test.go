@@ -49,7 +49,7 @@ func TestSecretInTheEnvironment(t *testing.T) {
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Load(path, variables("POSTRIDER_SMTP_USERNAME", "u", "POSTRIDER_SMTP_PASSWORD", "hunter2"))
+	c, err := loadFile(path, variables("POSTRIDER_SMTP_USERNAME", "u", "POSTRIDER_SMTP_PASSWORD", "hunter2"))
 	if err != nil || c.SMTP.Password != "hunter2" {
 		t.Errorf("Load = %v, want the password of the variable to be taken", err)
 	}
@@ -60,7 +60,7 @@ func TestEveryScalarHasAVariable(t *testing.T) {
 	path := write(t, minimal)
 	for _, l := range leaves(Default()) {
 		used := false
-		_, _ = Load(path, func(name string) (string, bool) {
+		_, _ = loadFile(path, func(name string) (string, bool) {
 			used = used || name == variable(l.name)
 			return "", false
 		})
@@ -88,7 +88,7 @@ func TestNoVariable(t *testing.T) {
 		}
 		return "x", true
 	}
-	_, err := Load(write(t, text), env, set...)
+	_, err := loadFile(write(t, text), env, set...)
 	var got []string
 	for line := range strings.Lines(fmt.Sprint(err)) {
 		name, problem, _ := strings.Cut(line, ": ")
@@ -119,7 +119,7 @@ func TestUnknownVariables(t *testing.T) {
 		names = append(names, set[i])
 	}
 	t.Setenv("POSTRIDER_IMAP_PROXI", "direct")
-	_, err := Load(write(t, minimal+"imap: {proxy: env:POSTRIDER_IMAP_PROXI}\n"), variables(set...), names...)
+	_, err := loadFile(write(t, minimal+"imap: {proxy: env:POSTRIDER_IMAP_PROXI}\n"), variables(set...), names...)
 	lines := strings.Split(fmt.Sprint(err), "\n")
 	if len(lines) != 2 ||
 		lines[0] != "POSTRIDER_ALERTS_DEED: alerts.deed: unknown key; did you mean POSTRIDER_ALERTS_DEAD?" ||

@@ -51,7 +51,7 @@ func example(t *testing.T, uncomment bool) (*reader, *Config, []string) {
 	t.Setenv("MS_SECRET", "secret")
 	t.Setenv("CRM_SECRET", "whsec_"+strings.Repeat("QUJD", 10))
 	t.Setenv("GOOGLE_SECRET", "secret")
-	if _, err := Load(path, variables()); err != nil {
+	if _, err := loadFile(path, variables()); err != nil {
 		t.Fatalf("config.example.yaml (uncommented: %v) has errors:\n%v", uncomment, err)
 	}
 	root, err := parse(path, []byte(text))

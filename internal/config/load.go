@@ -85,14 +85,9 @@ func checkHere() error {
 // Resolve returns the value of a secret that is named by env:NAME, file:PATH or command:....
 type Resolve func(ref string) (string, error)
 
-// Load is LoadWith and runs no program: a secret that is command:... is an error.
-func Load(path string, env Lookup, names ...string) (*Config, error) {
-	return LoadWith(secret.Resolve, path, env, names...)
-}
-
-// LoadWith reads the file and the environment. names are the names of all variables, so that it can
+// Load reads the file and the environment. names are the names of all variables, so that it can
 // report a misspelt one. Its error is of type *Errors.
-func LoadWith(resolve Resolve, path string, env Lookup, names ...string) (*Config, error) {
+func Load(resolve Resolve, path string, env Lookup, names ...string) (*Config, error) {
 	src, private, err := read(path)
 	if err != nil {
 		return nil, err
@@ -100,7 +95,7 @@ func LoadWith(resolve Resolve, path string, env Lookup, names ...string) (*Confi
 	return interpret(resolve, path, src, private, env, names...)
 }
 
-// interpret is LoadWith for a file that is read.
+// interpret is Load for a file that is read.
 func interpret(resolve Resolve, path string, src []byte, private bool, env Lookup, names ...string) (*Config, error) {
 	root, err := parse(path, src)
 	if err != nil {

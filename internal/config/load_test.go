@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"postrider/internal/route"
+	"postrider/internal/secret"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -47,9 +48,14 @@ func write(t testing.TB, text string) string {
 	return path
 }
 
+// loadFile runs no program.
+func loadFile(path string, env Lookup, names ...string) (*Config, error) {
+	return Load(secret.Resolve, path, env, names...)
+}
+
 func load(t *testing.T, text string, kv ...string) *Config {
 	t.Helper()
-	c, err := Load(write(t, text), variables(kv...))
+	c, err := loadFile(write(t, text), variables(kv...))
 	if err != nil {
 		t.Fatalf("Load: %v", err)
 	}
@@ -59,7 +65,7 @@ func load(t *testing.T, text string, kv ...string) *Config {
 // loadErrors are the errors of a configuration that has to have some, without the directory.
 func loadErrors(t *testing.T, path string, env Lookup) string {
 	t.Helper()
-	_, err := Load(path, env)
+	_, err := loadFile(path, env)
 	var errs *Errors
 	if !errors.As(err, &errs) {
 		t.Fatalf("Load = %v, want errors of type *Errors", err)
@@ -102,7 +108,7 @@ func TestGolden(t *testing.T) {
 
 func TestMinimal(t *testing.T) {
 	path := write(t, minimal)
-	got, err := Load(path, variables())
+	got, err := loadFile(path, variables())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +349,7 @@ func TestHostNames(t *testing.T) {
 		"smtp.example.com", "192.0.2.1", "2001:db8::1",
 		"smtp.example.com:587", "192.0.2.1:25", "[2001:db8::1]:25",
 	} {
-		_, err := Load(write(t, strings.Replace(minimal, "smtp.example.com", `"`+host+`"`, 1)), variables())
+		_, err := loadFile(write(t, strings.Replace(minimal, "smtp.example.com", `"`+host+`"`, 1)), variables())
 		_, _, noPort := net.SplitHostPort(host)
 		refused := err != nil && strings.Contains(err.Error(), "smtp.host: ") &&
 			strings.Contains(err.Error(), "give a name or address, and the port in smtp.port")
@@ -352,7 +358,7 @@ func TestHostNames(t *testing.T) {
 		}
 	}
 	const names = "smtp.bücher.example, local_name: MX.bücher.example"
-	c, err := Load(write(t, strings.Replace(minimal, "smtp.example.com", names, 1)), variables())
+	c, err := loadFile(write(t, strings.Replace(minimal, "smtp.example.com", names, 1)), variables())
 	if err != nil || c.SMTP.Host != "smtp.xn--bcher-kva.example" || c.SMTP.LocalName != "mx.xn--bcher-kva.example" {
 		t.Errorf("the names are %s and %s (%v), want smtp. and mx.xn--bcher-kva.example, as in DNS",
 			c.SMTP.Host, c.SMTP.LocalName, err)

@@ -17,7 +17,7 @@ func TestMetrics(t *testing.T) {
 		{"too many", "metrics: {labels: [a, b, c, d, e, f, g, h, i]}", "up to 8"},
 	} {
 		path := write(t, minimal+tt.yaml+"\n")
-		c, err := Load(path, variables())
+		c, err := loadFile(path, variables())
 		switch {
 		case tt.wants == "" && err != nil:
 			t.Errorf("%s: %v, want no error", tt.name, err)

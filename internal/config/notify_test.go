@@ -39,7 +39,7 @@ func TestHook(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "my page"), nil, 0o700); err != nil {
 				t.Fatal(err)
 			}
-			c, err := Load(path, variables())
+			c, err := loadFile(path, variables())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,7 +15,7 @@ routes: [{name: all, match: {}, to: desk@firm.example}]
 
 func TestOAuth(t *testing.T) {
 	t.Setenv("MS_SECRET", "s")
-	c, err := Load(write(t, oauthMinimal+`
+	c, err := loadFile(write(t, oauthMinimal+`
 oauth:
   microsoft: {client_id: abc, tenant: firm.example, client_secret: env:MS_SECRET, flow: application}
   helper: {token_command: [oama, access, "{account}"]}
@@ -119,7 +119,7 @@ func TestOAuthErrors(t *testing.T) {
 			if strings.HasPrefix(tt.text, "smtp") {
 				text = strings.Replace(oauthMinimal, "smtp: {host: smtp.example.com}\n", "", 1) + tt.text
 			}
-			_, err := Load(write(t, text), variables())
+			_, err := loadFile(write(t, text), variables())
 			if err == nil || !strings.Contains(err.Error(), tt.want) ||
 				strings.Contains(err.Error(), "xyzzy") || strings.Contains(err.Error(), "\n") {
 				t.Errorf("the error is %v, want %q, in one line", err, tt.want)

@@ -19,7 +19,7 @@ func TestWritableByOthers(t *testing.T) {
 		}
 		want := fmt.Sprintf("%s is not used: other users can write it (mode %04o), "+
 			"and so could run programs as this user (hook, command:). To fix it: chmod go-w %[1]s", path, mode)
-		_, err := Load(path, variables())
+		_, err := loadFile(path, variables())
 		if refused && (err == nil || !strings.Contains(err.Error(), want)) || !refused && err != nil {
 			t.Errorf("mode %04o: got %v; want %q: %v", mode, err, want, refused)
 		}
@@ -34,7 +34,7 @@ func TestWritableByOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	const refused = " is not used: it belongs to 4711, but root runs postrider. "
-	_, err := Load(path, variables())
+	_, err := loadFile(path, variables())
 	if err == nil || !strings.Contains(err.Error(), path+refused) ||
 		!strings.Contains(err.Error(), "chown root "+path) {
 		t.Errorf("owned by 4711: got %v, want an error with the chown", err)

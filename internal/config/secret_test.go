@@ -52,7 +52,7 @@ func TestSecrets(t *testing.T) {
 			if err := os.Chmod(path, tt.mode); err != nil {
 				t.Fatal(err)
 			}
-			c, err := Load(path, variables())
+			c, err := loadFile(path, variables())
 			got := ""
 			if err != nil {
 				got = err.Error()

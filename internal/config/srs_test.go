@@ -24,7 +24,7 @@ srs: {domain: srs.bücher.example, secret: "file:srs-secret", max_age: 7d}
 	if err := os.WriteFile(file, []byte(strings.Join(secrets, "\r\n")+"\n\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := Load(path, variables())
+	c, err := loadFile(path, variables())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ srs: {domain: srs.bücher.example, secret: "file:srs-secret", max_age: 7d}
 		t.Errorf("srs is %q, %v, %q; want the domain in ASCII, a week, and two secrets in order",
 			got.Domain, got.MaxAge, got.Secrets())
 	}
-	c, err = Load(path, variables("POSTRIDER_SRS_SECRET", "from the environment"))
+	c, err = loadFile(path, variables("POSTRIDER_SRS_SECRET", "from the environment"))
 	if err != nil || c.SRS.Secrets()[0] != "from the environment" {
 		t.Errorf("Load with POSTRIDER_SRS_SECRET = %v, want that secret", err)
 	}

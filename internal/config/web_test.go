@@ -10,7 +10,7 @@ import (
 func TestWeb(t *testing.T) {
 	path := write(t, minimal+
 		"web: {users: web-users, operators: [anna, ben], tls: {cert: /etc/page.pem, key: key.pem}}\n")
-	c, err := Load(path, variables("POSTRIDER_WEB_USERS", "others"))
+	c, err := loadFile(path, variables("POSTRIDER_WEB_USERS", "others"))
 	if err != nil {
 		t.Fatal(err)
 	}

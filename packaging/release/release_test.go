@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"postrider/internal/config"
+	"postrider/internal/secret"
 )
 
 // makeTree makes a directory to pack, with times and modes as the host happens to have them.
@@ -175,13 +176,14 @@ func TestTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	none := func(string) (string, bool) { return "", false }
-	if _, err := config.Load(path, none); err == nil || !strings.Contains(err.Error(), "smtp-password") {
+	_, err = config.Load(secret.Resolve, path, none)
+	if err == nil || !strings.Contains(err.Error(), "smtp-password") {
 		t.Errorf("without the secret: %v; want an error that names smtp-password", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "smtp-password"), []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Load(path, none); err != nil {
+	if _, err := config.Load(secret.Resolve, path, none); err != nil {
 		t.Errorf("with the secret: %v", err)
 	}
 }
