@@ -125,18 +125,6 @@ func (o *routeOptions) registered(otherwise time.Time) (time.Time, error) {
 	return at, nil
 }
 
-// routes opens the database only if a route asks for the directory.
-func (a *app) routes(ctx context.Context, cfg *config.Config) (table *route.Table, err error) {
-	if !cfg.Table.UsesContacts() {
-		return cfg.Table, nil
-	}
-	err = a.with(ctx, func(s *services) error {
-		table, err = s.routes(ctx)
-		return err
-	})
-	return table, err
-}
-
 // resolver is what mode auto asks.
 func (o *routeOptions) resolver(cfg *config.Config) dmarc.Resolver {
 	if o.noDNS {
@@ -151,34 +139,49 @@ func (noDNS) LookupTXT(context.Context, string) ([]string, error) {
 	return nil, errors.New("no DNS server was asked: --no-dns")
 }
 
+// routeTest opens the database only if it needs a task, the directory, or the labels of the inbox.
 func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) error {
 	cfg, err := a.loadConfig(ctx)
 	if err != nil {
 		return err
 	}
-	table, err := a.routes(ctx, cfg)
+	test := func(s *services) error { return a.testRoutes(ctx, s, args, opts) }
+	if opts.task != 0 || cfg.Table.UsesContacts() || opts.inbox != "" && cfg.Table.UsesLabels() {
+		return a.with(ctx, test)
+	}
+	log, err := a.logger()
 	if err != nil {
 		return err
 	}
-	var s pass.Specimen
+	return test(unopened(cfg, log))
+}
+
+func (a *app) testRoutes(ctx context.Context, s *services, args []string, opts routeOptions) error {
+	table, err := s.routes(ctx)
+	if err != nil {
+		return err
+	}
+	var found pass.Specimen
 	if opts.task != 0 {
-		s, err = a.fromTask(ctx, opts.task)
+		found, err = s.fromTask(ctx, opts.task)
 	} else {
-		s, err = a.fromFile(args[0], opts)
+		found, err = a.fromFile(args[0], opts)
 	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = s.Message.Close() }()
-	if s.At, err = opts.registered(s.At); err != nil {
+	defer func() { _ = found.Message.Close() }()
+	if found.At, err = opts.registered(found.At); err != nil {
 		return err
 	}
 	if opts.inbox != "" && table.UsesLabels() {
-		if s.Labels, err = a.labelsOf(ctx, opts.inbox); err != nil {
+		in, err := s.inboxes.Get(ctx, opts.inbox)
+		if err != nil {
 			return err
 		}
+		found.Labels = in.Labels.Texts()
 	}
-	trial, err := a.try(ctx, cfg, table, s, opts)
+	trial, err := s.try(ctx, table, found, opts)
 	switch {
 	case err != nil:
 		return err
@@ -224,14 +227,11 @@ func (l *lastOctet) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (a *app) try(
-	ctx context.Context, cfg *config.Config, table *route.Table, s pass.Specimen, opts routeOptions,
+func (s *services) try(
+	ctx context.Context, table *route.Table, found pass.Specimen, opts routeOptions,
 ) (pass.Trial, error) {
-	log, err := a.logger()
-	if err != nil {
-		return pass.Trial{}, err
-	}
-	relay, err := unopened(cfg, log).relay()
+	cfg := s.cfg
+	relay, err := s.relay()
 	if err != nil {
 		return pass.Trial{}, err
 	}
@@ -241,21 +241,11 @@ func (a *app) try(
 		Hold: cfg.Forward.Uncertain == route.Hold, Notices: notices(cfg),
 		MaxSize: int64(cfg.Forward.MaxSize), MaxReceived: cfg.Forward.MaxReceived,
 		Composer: func() (*forward.Composer, error) { return composer(cfg, opts.resolver(cfg)) },
-	}.Try(ctx, s)
+	}.Try(ctx, found)
 	if cfg.Bounces.Address != "" && trial.EnvelopeFrom != "" {
 		trial.EnvelopeFrom = cfg.Bounces.Address // each recipient gets its own token
 	}
 	return trial, err
-}
-
-// labelsOf are the labels of an inbox, for the routes.
-func (a *app) labelsOf(ctx context.Context, address string) (labels []string, err error) {
-	err = a.with(ctx, func(s *services) error {
-		in, err := s.inboxes.Get(ctx, address)
-		labels = in.Labels.Texts()
-		return err
-	})
-	return labels, err
 }
 
 // fromFile reads a message from a file, or from standard input when the name is -.
@@ -288,19 +278,15 @@ func (a *app) fromFile(name string, opts routeOptions) (pass.Specimen, error) {
 }
 
 // fromTask fetches the message of a task from its server.
-func (a *app) fromTask(ctx context.Context, id int64) (found pass.Specimen, err error) {
-	err = a.with(ctx, func(s *services) error {
-		t, err := s.queue.Get(ctx, id)
-		switch {
-		case errors.Is(err, tasks.ErrNotFound):
-			return noTask(id)
-		case err != nil:
-			return err
-		}
-		found, err = s.specimen(ctx, t)
-		return err
-	})
-	return found, err
+func (s *services) fromTask(ctx context.Context, id int64) (pass.Specimen, error) {
+	t, err := s.queue.Get(ctx, id)
+	if errors.Is(err, tasks.ErrNotFound) {
+		err = noTask(id)
+	}
+	if err != nil {
+		return pass.Specimen{}, err
+	}
+	return s.specimen(ctx, t)
 }
 
 // specimen fetches the message of a task from its server. Close it.
