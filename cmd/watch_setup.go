@@ -16,6 +16,7 @@ import (
 	"postrider/internal/pass"
 	"postrider/internal/said"
 	"postrider/internal/tasks"
+	"postrider/internal/text"
 	"postrider/internal/watch"
 )
 
@@ -225,10 +226,9 @@ func (w *watching) say(ctx context.Context, inboxes []pass.InboxReport) bool {
 	if err != nil {
 		return false
 	}
-	tries, fault := w.process.RelayTries()
-	relay := said.Relay{Tried: tries > w.said, Fault: fault}
-	inboxes = s.withBounces(ctx, inboxes, active, true)
-	lines, err := said.New(s.db, s.cfg.Report.Remind).Meanwhile(ctx, inboxes, relay, alerts)
+	report, tries := w.relaySince(w.said)
+	report.Inboxes = s.withBounces(ctx, inboxes, active, true)
+	lines, err := said.New(s.db, s.cfg.Report.Remind).Meanwhile(ctx, report, alerts)
 	for _, l := range lines {
 		if l.Sentence != "" {
 			s.log.Warn(l.Sentence)
@@ -245,14 +245,20 @@ func (w *watching) say(ctx context.Context, inboxes []pass.InboxReport) bool {
 
 // measure records what was measured since it was called last.
 func (w *watching) measure(ctx context.Context) {
-	tries, fault := w.process.RelayTries()
-	var took *bool
-	if tries > w.measured {
-		took = new(fault == nil)
-	}
+	report, tries := w.relaySince(w.measured)
 	w.measured = tries
-	w.services.meter.Working(took)
+	w.services.meter.Working(relayTook(report))
 	w.services.keepMeasures(ctx)
+}
+
+// relaySince is what was learned of the relay by the attempts after that many.
+func (w *watching) relaySince(before int) (r pass.Report, tries int) {
+	tries, fault := w.process.RelayTries()
+	r.RelayTried = tries > before
+	if fault != nil {
+		r.RelayError = text.Error(fault)
+	}
+	return r, tries
 }
 
 // imapSettings is what all sessions are opened with, besides what is stored with each inbox.

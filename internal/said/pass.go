@@ -7,7 +7,6 @@ import (
 
 	"postrider/internal/health"
 	"postrider/internal/pass"
-	"postrider/internal/text"
 )
 
 // The subjects of states. An address follows those that end with a colon.
@@ -26,21 +25,9 @@ func (s *Store) AfterPass(ctx context.Context, r pass.Report, alerts []health.Al
 	return s.say(ctx, found{r, alerts, ofPass}, whole)
 }
 
-// Relay is what a process that stays up has learned of the relay since it said something.
-type Relay struct {
-	Tried bool
-	Fault error // of the last try; nil when it took mail
-}
-
-// Meanwhile is AfterPass for a process that stays up, with what it has learned of all active
-// inboxes since it said something. Those of which it learned nothing are Busy.
-func (s *Store) Meanwhile(
-	ctx context.Context, inboxes []pass.InboxReport, relay Relay, alerts []health.Alert,
-) ([]Line, error) {
-	r := pass.Report{Inboxes: inboxes, RelayTried: relay.Tried}
-	if relay.Fault != nil {
-		r.RelayError = text.Error(relay.Fault)
-	}
+// Meanwhile is AfterPass for a process that stays up, with what it has learned of the relay and of
+// all active inboxes since it said something. Inboxes of which it learned nothing are Busy.
+func (s *Store) Meanwhile(ctx context.Context, r pass.Report, alerts []health.Alert) ([]Line, error) {
 	return s.say(ctx, found{r, alerts, ofStaying}, true)
 }
 

@@ -1,7 +1,6 @@
 package said
 
 import (
-	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -244,9 +243,10 @@ func TestNoDatabase(t *testing.T) {
 // said. Of a relay that was not tried it says nothing.
 func TestMeanwhile(t *testing.T) {
 	w := newWorld(t)
-	meanwhile := func(relay Relay, inboxes ...pass.InboxReport) []string {
+	meanwhile := func(r pass.Report, inboxes ...pass.InboxReport) []string {
 		t.Helper()
-		lines, err := New(w.db, time.Hour).Meanwhile(t.Context(), inboxes, relay, nil)
+		r.Inboxes = inboxes
+		lines, err := New(w.db, time.Hour).Meanwhile(t.Context(), r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,16 +254,15 @@ func TestMeanwhile(t *testing.T) {
 	}
 	a := pass.InboxReport{Email: "a", Error: "no route", Left: "imap"}
 	b := pass.InboxReport{Email: "b", Error: "no route", Left: "imap"}
-	down := errors.New("connection refused")
-	w.want("two inboxes:", meanwhile(Relay{}, a, b),
+	w.want("two inboxes:", meanwhile(pass.Report{}, a, b),
 		"a, b: the server cannot be reached; postrider tries again with growing pauses: no route")
 	failed := pass.Report{Inboxes: []pass.InboxReport{a, b}, RelayTried: true, RelayError: "connection refused"}
 	w.want("a pass:", w.pass(failed), relayFailed)
-	w.want("after it:", meanwhile(Relay{true, down}, a, b))
+	w.want("after it:", meanwhile(failed, a, b))
 	a.Error, b.Error, b.Busy = "", "", "not known yet"
-	w.want("one works:", meanwhile(Relay{}, a, b), "a: works again")
-	w.want("the relay works:", meanwhile(Relay{Tried: true}, a, b), "the relay takes mail again")
+	w.want("one works:", meanwhile(pass.Report{}, a, b), "a: works again")
+	w.want("the relay works:", meanwhile(pass.Report{RelayTried: true}, a, b), "the relay takes mail again")
 	b.Busy = ""
 	w.want("the other works:", w.pass(pass.Report{Inboxes: []pass.InboxReport{a, b}}), "b: works again")
-	w.want("no inbox:", meanwhile(Relay{}), "no inbox")
+	w.want("no inbox:", meanwhile(pass.Report{}), "no inbox")
 }
