@@ -6,13 +6,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 
 	"postrider/internal/demo"
+	"postrider/internal/testserver"
 )
 
 // demoProcess is `postrider demo`, with a temporary directory of its own and no configuration
@@ -35,26 +35,22 @@ func nothingLeft(t *testing.T, tmp string) {
 }
 
 func TestDemo(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "postrider.exe") // the name Windows needs
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "postrider")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build postrider: %v\n%s", err, out)
+	binary, err := testserver.BuildPostrider(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, run := range []string{"once", "and again"} {
-		t.Run(run, func(t *testing.T) {
-			p, stderr, tmp := demoProcess(t, binary)
-			out, err := p.Output()
-			if err != nil || stderr.Len() > 0 {
-				t.Errorf("error %v, standard error %q; want none", err, stderr)
-			}
-			const verdict = "\n7 messages: 5 forwarded once each, 1 without a route, 1 refused; 0 lost, 0 twice\n"
-			if !strings.HasSuffix(string(out), verdict) {
-				t.Errorf("it printed:\n%s\nwant as the last line:%s", out, verdict)
-			}
-			nothingLeft(t, tmp)
-		})
-	}
+	t.Run("to the end", func(t *testing.T) {
+		p, stderr, tmp := demoProcess(t, binary)
+		out, err := p.Output()
+		if err != nil || stderr.Len() > 0 {
+			t.Errorf("error %v, standard error %q; want none", err, stderr)
+		}
+		const verdict = "\n7 messages: 5 forwarded once each, 1 without a route, 1 refused; 0 lost, 0 twice\n"
+		if !strings.HasSuffix(string(out), verdict) {
+			t.Errorf("it printed:\n%s\nwant as the last line:%s", out, verdict)
+		}
+		nothingLeft(t, tmp)
+	})
 	if runtime.GOOS == "windows" {
 		return // no signals to send there
 	}

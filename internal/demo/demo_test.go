@@ -4,28 +4,13 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
-)
 
-// build builds the program that runs the passes.
-func build(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "postrider")
-	if runtime.GOOS == "windows" {
-		binary += ".exe"
-	}
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "postrider")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build postrider: %v\n%s", err, out)
-	}
-	return binary
-}
+	"postrider/internal/testserver"
+)
 
 // play runs a demo and checks that it leaves no file, process, goroutine or listener.
 func play(ctx context.Context, t *testing.T, binary string, args []string, say func(string)) (Outcome, error) {
@@ -57,7 +42,10 @@ func play(ctx context.Context, t *testing.T, binary string, args []string, say f
 }
 
 func TestRun(t *testing.T) {
-	binary := build(t)
+	binary, err := testserver.BuildPostrider(t.TempDir()) // it runs the passes
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Run("to the end", func(t *testing.T) { toTheEnd(t, binary) })
 	for _, after := range []string{"On 127.0.0.1", "Pass 1", "Pass 2"} {
 		t.Run("interrupted after "+after, func(t *testing.T) { interrupted(t, binary, after) })

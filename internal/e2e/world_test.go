@@ -38,11 +38,8 @@ func (p program) Run() int {
 		panic(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	binary = filepath.Join(dir, "postrider")
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "postrider")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build postrider: %v\n%s", err, out)
+	if binary, err = testserver.BuildPostrider(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return p.M.Run()

@@ -8,6 +8,17 @@ import (
 	"strings"
 )
 
+// BuildPostrider builds postrider in a folder. The name of the binary is one that Windows runs, too.
+func BuildPostrider(dir string) (binary string, err error) {
+	binary = filepath.Join(dir, "postrider.exe")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "postrider")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build postrider: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
 // buildCommand builds a command of this folder. Each is a module of its own, so that postrider does
 // not depend on what it needs.
 func buildCommand(name string) (binary string, err error) {
