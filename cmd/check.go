@@ -70,17 +70,13 @@ func (a *app) check(ctx context.Context, opts checkOptions) error {
 	if err != nil {
 		return err
 	}
-	log, err := a.logger()
-	if err != nil {
-		return err
-	}
 	a.report(finding{what: "configuration", text: path})
 	a.notes("routes", cfg.Table.Notes()...)
 	found, err := a.checkStored(ctx, cfg, opts)
 	if err != nil {
 		return err
 	}
-	relay, err := a.checkSending(ctx, unopened(cfg, log))
+	relay, err := a.checkSending(ctx, a.unopened(cfg))
 	if err != nil {
 		return err
 	}

@@ -3,26 +3,32 @@ package cmd
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"postrider/internal/tasks"
 	"postrider/internal/terminal"
 )
 
-// The values of --color.
+// The values of --color and --log-format.
 const (
 	colorAuto   = "auto"
 	colorAlways = "always"
 	colorNever  = "never"
+
+	logText = "text"
+	logJSON = "json"
 )
 
-// checkColor refuses a value of --color that does not exist.
-func (a *app) checkColor() error {
-	switch a.color {
-	case colorAuto, colorAlways, colorNever:
-		return nil
+// checkFlags refuses values of --color and --log-format that do not exist.
+func (a *app) checkFlags() error {
+	switch {
+	case !slices.Contains([]string{colorAuto, colorAlways, colorNever}, a.color):
+		return usage(fmt.Errorf("--color is %q; use auto, always or never", a.color))
+	case !slices.Contains([]string{"", logText, logJSON}, a.logFormat):
+		return usage(fmt.Errorf("--log-format is %q; use text or json", a.logFormat))
 	}
-	return usage(fmt.Errorf("--color is %q; use auto, always or never", a.color))
+	return nil
 }
 
 // colors reports whether standard output gets colours. With auto a terminal does that can show

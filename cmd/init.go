@@ -157,15 +157,11 @@ func (s *draft) show() error {
 // tryRelay tests the relay with the configuration as commands will read it, and prints the result
 // on a terminal. Its error says what failed.
 func (s *draft) tryRelay(ctx context.Context) error {
-	log, err := s.logger()
-	if err != nil {
-		return err
-	}
 	cfg, err := s.first.Load(s.resolve(ctx), s.path, s.env)
 	if err != nil {
 		return err
 	}
-	found, err := checkRelay(ctx, unopened(cfg, log))
+	found, err := checkRelay(ctx, s.unopened(cfg))
 	if err != nil {
 		return err
 	}

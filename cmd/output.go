@@ -17,21 +17,16 @@ import (
 
 // logger writes to standard error, and nothing below a warning unless asked: cron mails what is
 // printed. A person at a terminal gets plain sentences, unless --log-format asks for a format.
-func (a *app) logger() (*slog.Logger, error) {
+func (a *app) logger() *slog.Logger {
 	level := []slog.Level{slog.LevelWarn, slog.LevelInfo, slog.LevelDebug, transcript.Level}[min(a.verbose, 3)]
 	opts := &slog.HandlerOptions{Level: level}
-	switch a.logFormat {
-	case "":
-		if isTerminal(a.err) {
-			return slog.New(terminal.NewLog(a.err, level, func() { a.bar.Clear() })), nil
-		}
-		return slog.New(slog.NewTextHandler(a.err, opts)), nil
-	case "text":
-		return slog.New(slog.NewTextHandler(a.err, opts)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(a.err, opts)), nil
+	switch {
+	case a.logFormat == logJSON:
+		return slog.New(slog.NewJSONHandler(a.err, opts))
+	case a.logFormat == "" && isTerminal(a.err):
+		return slog.New(terminal.NewLog(a.err, level, func() { a.bar.Clear() }))
 	}
-	return nil, usage(fmt.Errorf("--log-format is %q; use text or json", a.logFormat))
+	return slog.New(slog.NewTextHandler(a.err, opts))
 }
 
 func isTerminal(w io.Writer) bool { return terminal.Is(w) }

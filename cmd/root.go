@@ -141,7 +141,7 @@ See results:   postrider status; postrider task list; postrider audit
 			if err := noEmptyFlags(c); err != nil {
 				return err
 			}
-			return a.checkColor()
+			return a.checkFlags()
 		},
 
 		SuggestionsMinimumDistance: 2,
@@ -161,7 +161,7 @@ See results:   postrider status; postrider task list; postrider audit
 		"log each login, folder and message; -vv: connections, too; -vvv: IMAP and SMTP, "+
 			"without secrets and mail``") // it takes no value
 	values(root, "color", colorAuto, colorAlways, colorNever)
-	values(root, "log-format", "text", "json")
+	values(root, "log-format", logText, logJSON)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		err = plain(err)
 		return usage(fmt.Errorf("%w; see `%s --help`", err, c.CommandPath()))

@@ -149,11 +149,7 @@ func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) e
 	if opts.task != 0 || cfg.Table.UsesContacts() || opts.inbox != "" && cfg.Table.UsesLabels() {
 		return a.with(ctx, test)
 	}
-	log, err := a.logger()
-	if err != nil {
-		return err
-	}
-	return test(unopened(cfg, log))
+	return test(a.unopened(cfg))
 }
 
 func (a *app) testRoutes(ctx context.Context, s *services, args []string, opts routeOptions) error {

@@ -125,11 +125,7 @@ func (a *app) openPage(ctx context.Context, cfg *config.Config, listen string) (
 	if err != nil {
 		return nil, nil, usage(err)
 	}
-	log, err := a.logger()
-	if err != nil {
-		return nil, nil, err
-	}
-	access, err := openAccess(cfg, listen, key, log)
+	access, err := openAccess(cfg, listen, key, a.logger())
 	if err != nil {
 		return nil, nil, usage(err)
 	}

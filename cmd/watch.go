@@ -80,10 +80,7 @@ func (a *app) watch(ctx context.Context, opts watchOptions) error {
 		ctx, cancel = context.WithTimeout(ctx, opts.timeout)
 		defer cancel()
 	}
-	log, err := a.logger()
-	if err != nil {
-		return err
-	}
+	log := a.logger()
 	path, err := config.Find(a.config, a.env)
 	if err != nil {
 		return usage(err)

@@ -78,10 +78,6 @@ func (a *app) open(ctx context.Context, checks ...func(*config.Config) error) (*
 type opener func(context.Context, db.Config, ...db.Option) (*db.DB, error)
 
 func (a *app) openBy(ctx context.Context, open opener, checks ...func(*config.Config) error) (*services, error) {
-	log, err := a.logger()
-	if err != nil {
-		return nil, err
-	}
 	cfg, err := a.loadConfig(ctx)
 	if err != nil {
 		return nil, err
@@ -99,15 +95,15 @@ func (a *app) openBy(ctx context.Context, open opener, checks ...func(*config.Co
 	if err != nil {
 		return nil, err
 	}
-	s := newServices(cfg, log, d)
+	s := newServices(cfg, a.logger(), d)
 	s.inboxes.Commands = &a.secrets // each is asked once, for the configuration and the inboxes
 	return s, nil
 }
 
 // unopened is what an operator can test without a database. Nothing is recorded.
-func unopened(cfg *config.Config, log *slog.Logger) *services {
+func (a *app) unopened(cfg *config.Config) *services {
 	return &services{
-		cfg: cfg, log: log, quota: limits.New(nil, limits.Config{}), meter: measure.NewMeter(),
+		cfg: cfg, log: a.logger(), quota: limits.New(nil, limits.Config{}), meter: measure.NewMeter(),
 		patience: operatorPatience,
 	}
 }
