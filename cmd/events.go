@@ -63,11 +63,6 @@ func (s *services) dispatcher() (_ *outbox.Dispatcher, closeAll func(), _ error)
 func (s *services) target(name string) (outbox.Target, error) {
 	e := s.cfg.Events[name]
 	set := e.Settings("postrider/" + version())
-	roots, err := certPool("events."+name+".ca_file", e.CAFile)
-	if err != nil {
-		return outbox.Target{}, err
-	}
-	set.RootCAs = roots
 	p, err := sink.Open(set)
 	return outbox.Target{
 		Destination: outbox.Destination{Name: name, Target: outbox.Digest(set.URL)}, Publisher: p,

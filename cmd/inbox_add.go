@@ -45,12 +45,8 @@ func (f *inboxFlags) needHost() error {
 }
 
 // finder asks the DNS server of mode auto, and uses the proxy and the certificates of IMAP.
-func (s *services) finder() (account.Finder, error) {
-	roots, err := certPool("imap.ca_file", s.cfg.IMAP.CAFile)
-	if err != nil {
-		return account.Finder{}, err
-	}
-	dns := resolver(s.cfg)
+func (s *services) finder() account.Finder {
+	dns, roots := resolver(s.cfg), s.cfg.IMAP.Roots
 	dialer := proxy.Dialer{Proxy: string(s.cfg.IMAP.Proxy), RootCAs: roots, Resolver: dns.Resolver}
 	return account.Finder{DNS: dns, HTTP: &http.Transport{
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
@@ -58,7 +54,7 @@ func (s *services) finder() (account.Finder, error) {
 		},
 		TLSClientConfig:   &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
-	}}, nil
+	}}
 }
 
 // withServer is the inbox with its server; one that had to be found has to be confirmed.
@@ -70,11 +66,7 @@ func (a *app) withServer(ctx context.Context, s *services, in inbox.Inbox, yes b
 	if err != nil {
 		return in, usage(err)
 	}
-	finder, err := s.finder()
-	if err != nil {
-		return in, err
-	}
-	found, err := finder.Find(ctx, domainOf(parsed))
+	found, err := s.finder().Find(ctx, domainOf(parsed))
 	var nothing *account.NotFoundError
 	if errors.As(err, &nothing) {
 		return in, usage(fmt.Errorf("%s; give it with --host HOST", text.Error(err)))

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"fmt"
 	"time"
 
 	"postrider/internal/certs"
@@ -12,16 +11,9 @@ import (
 
 func (s *services) relay() (*forward.Relay, error) {
 	c := s.cfg
-	roots, err := certPool("smtp.ca_file", c.SMTP.CAFile)
-	if err != nil {
-		return nil, err
-	}
-	identity, err := certs.Client(c.SMTP.ClientCert)
-	if err != nil {
-		return nil, usage(fmt.Errorf("smtp.client_cert: %w", err))
-	}
 	var senders *srs.Rewriter
 	if c.Forward.EnvelopeFrom == forward.SRS {
+		var err error
 		if senders, err = rewriter(c); err != nil {
 			return nil, usage(err)
 		}
@@ -32,8 +24,8 @@ func (s *services) relay() (*forward.Relay, error) {
 		Auth: c.SMTP.Auth, Token: s.relayToken(),
 		Connections: c.SMTP.Connections, PerConnection: orNone(c.SMTP.Limits.PerConnection), Quota: s.quota,
 		NoPipelining: !c.SMTP.Pipelining, LocalName: c.SMTP.LocalName, Proxy: string(c.SMTP.Proxy),
-		Fingerprint: certs.Fingerprint(c.SMTP.TLSFingerprint), ClientCert: identity,
-		Certificate: s.certificateOf(ofRelay), RootCAs: roots,
+		Fingerprint: certs.Fingerprint(c.SMTP.TLSFingerprint), ClientCert: c.SMTP.Identity,
+		Certificate: s.certificateOf(ofRelay), RootCAs: c.SMTP.Roots,
 		From: c.Forward.From, EnvelopeFrom: c.Forward.EnvelopeFrom, SRS: senders,
 		Signer: c.Signer, Confirm: c.Bounces.Confirm, Logger: s.log, Timeouts: forward.Timeouts{Command: s.patience},
 	}

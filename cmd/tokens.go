@@ -52,10 +52,10 @@ func (s *services) account(in inbox.Inbox) (*tokens.Account, error) {
 
 // app is an application of the configuration.
 func (s *services) app(name string) (*oauth.App, error) {
-	if app := s.apps[name]; app != nil {
+	if app := s.cfg.Apps[name]; app != nil {
 		return app, nil
 	}
-	known := slices.Sorted(maps.Keys(s.apps))
+	known := slices.Sorted(maps.Keys(s.cfg.Apps))
 	if len(known) == 0 {
 		return nil, usage(fmt.Errorf("there is no OAuth2 application %q: the configuration has no section oauth; "+
 			"docs/providers.md says what to write there", name))
@@ -102,5 +102,5 @@ func (s *services) logins(ctx context.Context) (map[int64]string, error) {
 	if acct, err := s.relayAccount(); err == nil {
 		relay = &acct
 	}
-	return s.tokens.Needed(ctx, s.apps, relay)
+	return s.tokens.Needed(ctx, s.cfg.Apps, relay)
 }

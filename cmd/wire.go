@@ -22,7 +22,6 @@ import (
 	"postrider/internal/limits"
 	"postrider/internal/measure"
 	"postrider/internal/message"
-	"postrider/internal/oauth"
 	"postrider/internal/outbox"
 	"postrider/internal/outbox/plan"
 	"postrider/internal/pass"
@@ -48,8 +47,6 @@ type services struct {
 
 	measures *measure.Store
 	meter    *measure.Meter // of this process
-
-	apps map[string]*oauth.App
 
 	heard heard
 
@@ -119,7 +116,6 @@ func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 		people:  contacts.New(d),
 		queue:   sqlqueue.New(d),
 		quota:   quota(d, cfg),
-		apps:    map[string]*oauth.App{},
 		outbox:  outbox.New(d), events: make(chan struct{}, 1),
 
 		measures: measure.New(d), meter: measure.NewMeter(),
@@ -127,9 +123,6 @@ func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 	}
 	s.tokens = &tokens.Store{DB: d, Inboxes: s.inboxes, Worker: s.worker(), Helper: s.inboxes.Commands.Run, Log: log}
 	s.follow()
-	for name, o := range cfg.OAuth {
-		s.apps[name], _ = o.App(name) // the configuration is valid
-	}
 	return s
 }
 
@@ -316,14 +309,4 @@ func policy(cfg *config.Config) tasks.Policy {
 // name would share leases.
 func (s *services) worker() string {
 	return fmt.Sprintf("%s:%d:%s", s.host(), os.Getpid(), rand.Text()[:8])
-}
-
-// certPool has the system's certificates, and those of the file besides. Without a file it is nil,
-// which means the system's.
-func certPool(key, file string) (*x509.CertPool, error) {
-	pool, err := certs.Roots(file)
-	if err != nil {
-		return nil, usage(fmt.Errorf("%s: %w", key, err))
-	}
-	return pool, nil
 }

@@ -3,7 +3,7 @@
 // Load returns all errors at once, each with its line, the full name of its key and the fix. It
 // changes nothing on disk. The result is complete: defaults are filled in, relative paths are
 // relative to the file (the working directory of a cron job is the user's home), secrets are
-// resolved, and routes compile.
+// resolved, routes are compiled, and the keys and certificates that the file names are loaded.
 //
 // An environment variable overrides a key: POSTRIDER_SMTP_HOST is smtp.host. An empty variable
 // counts as unset. Lists, keys in a list, and keys in a section that users name have no variable. A
@@ -16,6 +16,8 @@
 package config
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +27,7 @@ import (
 	"postrider/internal/dkim"
 	"postrider/internal/health"
 	"postrider/internal/notify"
+	"postrider/internal/oauth"
 	"postrider/internal/route"
 	"postrider/internal/secret"
 	"postrider/internal/tasks"
@@ -61,10 +64,11 @@ type Config struct {
 	Routes      []route.Rule      `yaml:"routes"`
 
 	// What Load has made of the sections above.
-	Table  *route.Table   `yaml:"-"` // of Routes
-	Key    *dkim.Key      `yaml:"-"` // of DKIM; nil where nothing is signed
-	Sealer *arc.Sealer    `yaml:"-"` // of ARC; nil where nothing is sealed
-	Signer *bounce.Signer `yaml:"-"` // of Bounces; nil when all mail has one reverse-path
+	Table  *route.Table          `yaml:"-"` // of Routes
+	Key    *dkim.Key             `yaml:"-"` // of DKIM; nil where nothing is signed
+	Sealer *arc.Sealer           `yaml:"-"` // of ARC; nil where nothing is sealed
+	Signer *bounce.Signer        `yaml:"-"` // of Bounces; nil when all mail has one reverse-path
+	Apps   map[string]*oauth.App `yaml:"-"` // of OAuth, by name
 }
 
 // Database is where the registry is kept.
@@ -103,6 +107,9 @@ type SMTP struct {
 	TLSFingerprint string        `yaml:"tls_fingerprint"`
 	ClientCert     string        `yaml:"client_cert"` // a file with a certificate and its key
 	Limits         Limits        `yaml:"limits"`
+
+	Roots    *x509.CertPool   `yaml:"-"` // with CAFile; nil: the system's
+	Identity *tls.Certificate `yaml:"-"` // of ClientCert; nil: none
 }
 
 // Limits are what the relay's provider allows; nil is no limit.
@@ -119,6 +126,8 @@ type IMAP struct {
 	CAFile      string        `yaml:"ca_file"` // besides the system's
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 	DialTimeout time.Duration `yaml:"dial_timeout"`
+
+	Roots *x509.CertPool `yaml:"-"` // with CAFile; nil: the system's
 }
 
 // Forward is what goes out.
@@ -269,5 +278,6 @@ func Default() *Config {
 		Report:      Report{Remind: time.Hour},
 		Retention:   Retention{Outbox: Age(7 * 24 * time.Hour)},
 		Notify:      Notify{On: notify.Kinds(), AtMost: time.Hour},
+		Apps:        map[string]*oauth.App{},
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"crypto/x509"
 	"fmt"
 	"maps"
 	"regexp"
@@ -36,6 +37,8 @@ type Events struct {
 	Batch   int           `yaml:"batch"`
 	Timeout time.Duration `yaml:"timeout"`
 	GiveUp  time.Duration `yaml:"give_up_after"`
+
+	roots *x509.CertPool `yaml:"-"` // with CAFile; nil: the system's
 }
 
 // What is used where a destination says nothing.
@@ -110,7 +113,7 @@ func (r *reader) destination(name string, e *Events, c *Config) {
 	r.eventRoutes(at, *e, c)
 	r.effects(at, *e)
 	e.CAFile = relativeTo(r.path, e.CAFile)
-	r.certificates(at+".ca_file", e.CAFile)
+	e.roots = r.certificates(at+".ca_file", e.CAFile)
 	r.proxy(at+".proxy", string(e.Proxy))
 	orDefault(r, at+".batch", &e.Batch, eventsBatch, 1, 1000)
 	orDefault(r, at+".timeout", &e.Timeout, eventsTimeout, time.Second, time.Hour)
@@ -165,10 +168,11 @@ func (r *reader) eventRoutes(at string, e Events, c *Config) {
 	}
 }
 
-// Settings are what the destination is opened with, but for the certificates of its ca_file.
+// Settings are what the destination is opened with.
 func (e Events) Settings(agent string) sink.Settings {
 	return sink.Settings{
 		URL: string(e.URL), Timeout: e.Timeout, Agent: agent,
 		AllowInternal: e.AllowInternal, Proxy: string(e.Proxy), Secrets: text.Strings(e.Secrets),
+		RootCAs: e.roots,
 	}
 }

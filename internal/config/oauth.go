@@ -22,8 +22,8 @@ type OAuth struct {
 	TokenCommand   []string      `yaml:"token_command"`
 }
 
-// App is the application.
-func (o OAuth) App(name string) (*oauth.App, error) {
+// app is the application.
+func (o OAuth) app(name string) (*oauth.App, error) {
 	app := &oauth.App{
 		Name: name, ClientID: o.ClientID, ClientSecret: string(o.ClientSecret), Tenant: o.Tenant, Issuer: o.Issuer,
 		Scopes: o.Scopes, Flow: o.Flow, Command: o.TokenCommand,
@@ -43,7 +43,7 @@ var oauthName = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 func (r *reader) oauth(c *Config) {
 	names := slices.Sorted(maps.Keys(c.OAuth))
 	for _, name := range names {
-		r.application(name, c.OAuth[name])
+		c.Apps[name] = r.application(name, c.OAuth[name])
 	}
 	s := c.SMTP
 	oneOf(r, "smtp.auth", s.Auth, "password", "plain", "login", "oauth")
@@ -70,8 +70,8 @@ func knownApps(names []string) string {
 	return "configured: " + strings.Join(names, ", ")
 }
 
-// application checks one application.
-func (r *reader) application(name string, o OAuth) {
+// application checks one application, and returns it.
+func (r *reader) application(name string, o OAuth) *oauth.App {
 	at := "oauth." + name
 	builtIn := name == oauth.Microsoft || name == oauth.Google
 	own := o.ServiceAccount != "" || o.TokenCommand != nil || r.hasError(at+".service_account") // needs no client
@@ -113,9 +113,11 @@ func (r *reader) application(name string, o OAuth) {
 		r.refuse(at+".token_command", "is empty; give a program and its arguments")
 	}
 	r.flow(name, o)
-	if _, err := o.App(name); err != nil {
+	app, err := o.app(name)
+	if err != nil {
 		r.refuse(at+".service_account", "cannot be used: %v", err)
 	}
+	return app
 }
 
 func (r *reader) flow(name string, o OAuth) {

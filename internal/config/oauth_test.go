@@ -23,9 +23,9 @@ oauth:
 	if err != nil {
 		t.Fatal(err)
 	}
-	app, err := c.OAuth["microsoft"].App("microsoft")
-	if err != nil || app.ClientSecret != "s" || app.Tenant != "firm.example" || app.Way() != oauth.Application {
-		t.Errorf("the application is %s %s, %v; want one that acts for itself", app.Name, app.Way(), err)
+	app := c.Apps["microsoft"]
+	if app.ClientSecret != "s" || app.Tenant != "firm.example" || app.Way() != oauth.Application {
+		t.Errorf("the application is %s %s; want one that acts for itself", app.Name, app.Way())
 	}
 }
 

@@ -56,7 +56,7 @@ func (r *reader) finish(c *Config) {
 	r.database(&c.Database)
 	r.proxy("imap.proxy", string(c.IMAP.Proxy))
 	r.proxy("smtp.proxy", string(c.SMTP.Proxy))
-	r.certificates("imap.ca_file", c.IMAP.CAFile)
+	c.IMAP.Roots = r.certificates("imap.ca_file", c.IMAP.CAFile)
 	oneOf(r, "dedupe", c.Dedupe, tasks.DedupeInbox, tasks.DedupeAll, tasks.DedupeOff)
 	r.inherit(c)
 	c.Table = r.routes(c.Routes)
@@ -129,7 +129,7 @@ func (r *reader) smtp(s *SMTP) {
 		r.refuse("smtp.security", "none would send the password unencrypted; "+
 			"use tls or starttls, or accept it with smtp.allow_plaintext: true")
 	}
-	r.certificates("smtp.ca_file", s.CAFile)
+	s.Roots = r.certificates("smtp.ca_file", s.CAFile)
 	r.identity(s)
 }
 
@@ -140,7 +140,7 @@ func (r *reader) identity(s *SMTP) {
 		r.refuse("smtp.tls_fingerprint", "%v", err)
 	}
 	s.TLSFingerprint = string(print)
-	if _, err := certs.Client(s.ClientCert); err != nil {
+	if s.Identity, err = certs.Client(s.ClientCert); err != nil {
 		r.refuse("smtp.client_cert", "cannot be used: %s", text.Error(err))
 	}
 	if s.Security == "none" && (s.TLSFingerprint != "" || s.ClientCert != "") {
@@ -186,14 +186,13 @@ func unlessSecret(value string) string {
 	return strconv.Quote(value)
 }
 
-// certificates checks a file with certificates to trust.
-func (r *reader) certificates(key, path string) {
-	if path == "" {
-		return
-	}
-	if err := certs.Add(x509.NewCertPool(), path); err != nil {
+// certificates are those of the system and of a file; nil without a file.
+func (r *reader) certificates(key, path string) *x509.CertPool {
+	roots, err := certs.Roots(path)
+	if err != nil {
 		r.refuse(key, "%s", text.Error(err))
 	}
+	return roots
 }
 
 func (r *reader) forward(f *Forward) {
