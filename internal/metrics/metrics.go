@@ -23,9 +23,6 @@ type Metric struct {
 	Labels     []string
 }
 
-// All returns the metrics in the order in which the documentation has them.
-func All() []Metric { return all }
-
 var (
 	ofInbox       = []string{labelInbox}
 	ofDestination = []string{labelDestination}
@@ -67,6 +64,7 @@ const (
 	inboxLeases      = "postrider_inbox_leases_lost_total"
 )
 
+// all are in the order in which the documentation has them.
 var all = []Metric{
 	{buildInfo, Gauge, "Always 1; the label has the version of this binary.", []string{"version"}},
 	{lastPass, Gauge, "When the last pass on any host ended, or watch last reported.", nil},

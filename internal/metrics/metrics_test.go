@@ -120,13 +120,13 @@ func TestEveryMetric(t *testing.T) {
 	for _, f := range families {
 		names = append(names, f.GetName())
 	}
-	for _, m := range All() {
+	for _, m := range all {
 		if !slices.Contains(names, m.Name) {
 			t.Errorf("%s has no value", m.Name)
 		}
 	}
-	if len(names) != len(All()) {
-		t.Errorf("%d metrics are shown, want the %d of All: %q", len(names), len(All()), names)
+	if len(names) != len(all) {
+		t.Errorf("%d metrics are shown, want all %d: %q", len(names), len(all), names)
 	}
 }
 

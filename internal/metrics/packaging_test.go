@@ -39,7 +39,7 @@ func named(text string) []string {
 
 func known() []string {
 	var names []string
-	for _, m := range All() {
+	for _, m := range all {
 		names = append(names, m.Name)
 	}
 	slices.Sort(names)
@@ -65,7 +65,7 @@ func TestNames(t *testing.T) {
 			}
 		}
 	}
-	for _, m := range All() { // with the type
+	for _, m := range all { // with the type
 		if !strings.Contains(docs, "| `"+m.Name+"` | "+m.Type+" |") {
 			t.Errorf("docs/metrics.md has no row for the %s %s", m.Type, m.Name)
 		}
