@@ -63,11 +63,11 @@ func (a *app) checkDKIM(cfg *config.Config) {
 	says := fmt.Sprintf("signs by the TXT record %s (not looked up), which has to be: %s", name, record)
 	a.report(finding{what: "dkim", text: says})
 	_, from, err := address.ParseNamed(cfg.Forward.From)
-	if err != nil || dmarc.Aligned(domainOf(from), cfg.DKIM.Domain) {
+	if err != nil || dmarc.Aligned(from.Domain(), cfg.DKIM.Domain) {
 		return // without forward.from nothing is composed
 	}
 	a.notes("dkim", fmt.Sprintf("for DMARC a signature of %s does not count, because mail is from %s (forward.from): "+
-		"set dkim.domain to %s", cfg.DKIM.Domain, from.Text, domainOf(from)))
+		"set dkim.domain to %s", cfg.DKIM.Domain, from.Text, from.Domain()))
 }
 
 // checkARC asks the DNS for the key of arc: without it each seal is invalid.
@@ -88,16 +88,13 @@ func (a *app) checkARC(ctx context.Context, cfg *config.Config) []finding {
 	return []finding{f}
 }
 
-// domainOf is the domain of an address, as it is written in the DNS.
-func domainOf(a address.Address) string { return a.Wire[strings.LastIndexByte(a.Wire, '@')+1:] }
-
 // checkDNS asks what mode auto would ask about our own mail.
 func checkDNS(ctx context.Context, cfg *config.Config) finding {
 	_, own, err := address.ParseNamed(cfg.Forward.From)
 	if err != nil {
 		return finding{what: "dns", err: err}
 	}
-	says, err := dmarc.NewJudge(resolver(cfg)).Policy(ctx, domainOf(own))
+	says, err := dmarc.NewJudge(resolver(cfg)).Policy(ctx, own.Domain())
 	if err != nil {
 		err = fmt.Errorf("%w; without an answer, mode auto redirects only messages with a valid DKIM signature "+
 			"of exactly the domain in From; let this host query the DNS, or set dns.server", err)

@@ -74,7 +74,7 @@ func (s *services) target(name string) (outbox.Target, error) {
 func (s *services) eventSource() string {
 	host := s.cfg.SMTP.Host
 	if _, from, err := address.ParseNamed(s.cfg.Forward.From); err == nil {
-		host = strings.Trim(from.Wire[strings.LastIndexByte(from.Wire, '@')+1:], "[]")
+		host = strings.Trim(from.Domain(), "[]")
 		if _, v6, ok := strings.Cut(host, ":"); ok { // of the address literal [IPv6:...]
 			host = v6
 		}

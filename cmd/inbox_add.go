@@ -66,7 +66,7 @@ func (a *app) withServer(ctx context.Context, s *services, in inbox.Inbox, yes b
 	if err != nil {
 		return in, usage(err)
 	}
-	found, err := s.finder().Find(ctx, domainOf(parsed))
+	found, err := s.finder().Find(ctx, parsed.Domain())
 	var nothing *account.NotFoundError
 	if errors.As(err, &nothing) {
 		return in, usage(fmt.Errorf("%s; give it with --host HOST", text.Error(err)))

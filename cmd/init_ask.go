@@ -193,7 +193,7 @@ func (s *draft) askHost(ctx context.Context, from address.Address) error {
 		return nil
 	}
 	dns := &config.Config{DNS: config.DNS{Server: config.NameServer(s.env)}}
-	found, err := account.Finder{DNS: resolver(dns)}.Provider(ctx, domainOf(from))
+	found, err := account.Finder{DNS: resolver(dns)}.Provider(ctx, from.Domain())
 	if err != nil {
 		return s.ask(ctx, whichRelay, "smtp.host", "", &s.first.Host)
 	}

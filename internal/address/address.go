@@ -51,6 +51,9 @@ func (a Address) Key() string {
 	return strings.ToLower(local + domain)
 }
 
+// Domain is the domain, as it is written in the DNS.
+func (a Address) Domain() string { return a.Wire[strings.LastIndexByte(a.Wire, '@')+1:] }
+
 // Same reports whether two texts are the same address, in any spelling.
 func Same(x, y string) bool {
 	a, errA := Parse(x)
