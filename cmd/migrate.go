@@ -35,10 +35,7 @@ func (a *app) migrate(ctx context.Context, statusOnly bool) error {
 	if err != nil {
 		return err
 	}
-	where, err := dbConfig(cfg)
-	if err != nil {
-		return err
-	}
+	where := dbConfig(cfg)
 	where.Existing = statusOnly
 	d, err := db.OpenAnySchema(ctx, where)
 	if err != nil {

@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"crypto/rand"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
@@ -84,11 +83,7 @@ func (a *app) openBy(ctx context.Context, open opener, checks ...func(*config.Co
 			return nil, err
 		}
 	}
-	where, err := dbConfig(cfg)
-	if err != nil {
-		return nil, err
-	}
-	d, err := open(ctx, where)
+	d, err := open(ctx, dbConfig(cfg))
 	if err != nil {
 		return nil, err
 	}
@@ -129,16 +124,13 @@ func newServices(cfg *config.Config, log *slog.Logger, d *db.DB) *services {
 func (s *services) close() { _ = s.db.Close() }
 
 // dbConfig is for commands that need an existing database.
-func dbConfig(cfg *config.Config) (db.Config, error) {
+func dbConfig(cfg *config.Config) db.Config {
 	d := cfg.Database
 	out := db.Config{Driver: d.Driver, Path: d.Path, DSN: string(d.DSN), TLS: d.TLS, Existing: true}
-	if file := d.TLSFile(); file != "" {
-		out.TLS, out.RootCAs = db.TLSVerify, x509.NewCertPool()
-		if err := certs.Add(out.RootCAs, file); err != nil {
-			return out, usage(fmt.Errorf("database.tls: %w", err))
-		}
+	if d.Roots != nil {
+		out.TLS, out.RootCAs = db.TLSVerify, d.Roots
 	}
-	return out, nil
+	return out
 }
 
 // quota is what is left of smtp.limits.

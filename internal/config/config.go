@@ -18,7 +18,6 @@ package config
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"slices"
 	"strings"
 	"time"
 
@@ -77,17 +76,9 @@ type Database struct {
 	Path   string        `yaml:"path"`   // sqlite
 	DSN    secret.String `yaml:"dsn"`    // mysql
 	TLS    string        `yaml:"tls"`    // none, require, verify or a file; empty: by the host
-}
 
-// TLSFile is the file with the certificates that TLS names instead of a word; empty for a word.
-func (d Database) TLSFile() string {
-	if slices.Contains(tlsWords, d.TLS) {
-		return ""
-	}
-	return d.TLS
+	Roots *x509.CertPool `yaml:"-"` // of the file that TLS names; nil for a word
 }
-
-var tlsWords = []string{"", "none", "require", "verify"}
 
 // SMTP is the relay.
 type SMTP struct {

@@ -45,8 +45,8 @@ func TestDatabaseTLS(t *testing.T) {
 			if c.Database.TLS != tt.want {
 				t.Errorf("database.tls is %q, want %q", c.Database.TLS, tt.want)
 			}
-			if got := c.Database.TLSFile(); (got != "") != (tt.name == "a file") {
-				t.Errorf("TLSFile() = %q, want it only for a file", got)
+			if got := c.Database.Roots; (got != nil) != (tt.name == "a file") {
+				t.Errorf("it has certificates: %v, want them only for a file", got != nil)
 			}
 		})
 	}

@@ -93,12 +93,15 @@ func (r *reader) database(d *Database) {
 			r.refuse("database.dsn", "%s", strings.TrimPrefix(err.Error(), "database.dsn "))
 		}
 	}
-	if d.Driver == "mysql" && d.TLSFile() != "" {
+	if d.Driver == "mysql" && !slices.Contains([]string{"", "none", "require", "verify"}, d.TLS) {
 		d.TLS = relativeTo(r.path, d.TLS)
 		if _, err := os.Stat(d.TLS); err != nil {
 			r.refuse("database.tls", "is not none, require or verify, and cannot be read as a file: %v", err)
 		}
-		r.certificates("database.tls", d.TLS)
+		d.Roots = x509.NewCertPool()
+		if err := certs.Add(d.Roots, d.TLS); err != nil {
+			r.refuse("database.tls", "%s", text.Error(err))
+		}
 	}
 	if d.Driver == "sqlite" && d.Path == "" {
 		r.refuse("database.path", "is empty; name the file for the database")
