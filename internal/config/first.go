@@ -86,8 +86,8 @@ func quoted(s string) (string, error) {
 	return strings.TrimSuffix(string(out), "\n"), err
 }
 
-// Load is the function Load for the file as it would be at path; nothing is read there. Its error is of type
-// *Errors.
+// Load is the function Load for the file as it would be at path; nothing is read there. Its error
+// is of type *Errors.
 func (f First) Load(resolve Resolve, path string, env Lookup) (*Config, error) {
 	text, err := f.Text()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// BuildPostrider builds postrider in a folder. The name of the binary is one that Windows runs, too.
+// BuildPostrider builds postrider in a folder. The binary has a name that Windows runs, too.
 func BuildPostrider(dir string) (binary string, err error) {
 	binary = filepath.Join(dir, "postrider.exe")
 	build := exec.Command("go", "build", "-buildvcs=false", "-o", binary, "postrider")
