@@ -92,7 +92,7 @@ func author(h message.Header) (domain, odd string) {
 		return "", fmt.Sprintf("its From field names %d authors", len(list))
 	}
 	p, err := address.Parse(address.Quoted(list[0].Address))
-	domain = p.Wire[strings.LastIndexByte(p.Wire, '@')+1:]
+	domain = p.Domain()
 	if err != nil || strings.HasPrefix(domain, "[") {
 		return "", "the address in its From field has no domain that could be looked up"
 	}
