@@ -42,6 +42,32 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
+// TestCertificatesKept: each user of certificates gets those that were read with the configuration.
+func TestCertificatesKept(t *testing.T) {
+	path := write(t, `
+smtp: {host: relay.example, ca_file: ca.pem, client_cert: ca.pem}
+imap: {ca_file: ca.pem}
+forward: {from: f@x.org}
+events: {crm: {url: "nats://a.example/mail", on: [dead], ca_file: ca.pem}}
+routes: [{name: a, match: {}, to: [b@x.org]}]
+`)
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "ca.pem"), clientCertificate(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := loadFile(path, variables())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for of, kept := range map[string]bool{
+		"smtp.ca_file": c.SMTP.Roots != nil, "smtp.client_cert": c.SMTP.Identity != nil,
+		"imap.ca_file": c.IMAP.Roots != nil, "events.crm.ca_file": c.Events["crm"].Settings("").RootCAs != nil,
+	} {
+		if !kept {
+			t.Errorf("what %s holds is not kept", of)
+		}
+	}
+}
+
 // TestCertificatesOfOthers: whoever can write the file decides which servers are trusted.
 func TestCertificatesOfOthers(t *testing.T) {
 	if runtime.GOOS == "windows" {
