@@ -386,7 +386,7 @@ func (v *visit) still(ctx context.Context, at place, jobs []*job) (out []*job, _
 var errRenewed = &notNow{"UIDVALIDITY of the folder changed; waiting for the next scan to identify the message"}
 
 // errLost is a folder in which a scan has looked for the message of the task since, in vain.
-var errLost = &notNow{"UIDVALIDITY of the folder changed, and the message was not found again"}
+var errLost = errors.New("UIDVALIDITY of the folder changed, and the message was not found again")
 
 func (v *visit) openFolder(ctx context.Context, at place) error {
 	f, err := v.conn.SelectToChange(ctx, at.folder)
