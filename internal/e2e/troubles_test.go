@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -231,6 +232,9 @@ func TestTimeout(t *testing.T) {
 // TestHangup: a terminal that is closed ends a pass, but not the message on the wire: it does not
 // arrive twice. A `| tee` ends at once, and nobody reads what is written then.
 func TestHangup(t *testing.T) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // else processes that a test under nohup starts ignore it, too
+	defer signal.Stop(hangups)
 	for _, tt := range []struct {
 		command string
 		signals []syscall.Signal
