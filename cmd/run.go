@@ -208,7 +208,7 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// withoutReader lets the process go on when nobody reads its output any more, as when Ctrl-C ends a
+// withoutReader lets the process go on when its output is not read any more, as when Ctrl-C ends a
 // `| tee` as well: a write fails then. Caught, SIGPIPE, which closed connections send too, ends
 // nothing.
 func withoutReader() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

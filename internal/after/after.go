@@ -381,22 +381,3 @@ func (v *visit) still(ctx context.Context, at place, jobs []*job) (out []*job, _
 	}
 	return out, nil
 }
-
-// errRenewed is a folder in which the UID of the task may name another message.
-var errRenewed = &notNow{"UIDVALIDITY of the folder changed; waiting for the next scan to identify the message"}
-
-// errLost is a folder in which a scan has looked for the message of the task since, in vain.
-var errLost = errors.New("UIDVALIDITY of the folder changed, and the message was not found again")
-
-func (v *visit) openFolder(ctx context.Context, at place) error {
-	f, err := v.conn.SelectToChange(ctx, at.folder)
-	switch {
-	case err != nil || f.UIDValidity == uint32(at.epoch):
-		return err
-	case slices.ContainsFunc(v.in.Folders, func(row inbox.Folder) bool {
-		return row.ID == at.folderID && row.Epoch() == f.UIDValidity && row.Reconciled == row.UIDValidity
-	}):
-		return errLost
-	}
-	return errRenewed
-}

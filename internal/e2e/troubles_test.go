@@ -230,7 +230,7 @@ func TestTimeout(t *testing.T) {
 }
 
 // TestHangup: a terminal that is closed ends a pass, but not the message on the wire: it does not
-// arrive twice. A `| tee` ends at once, and nobody reads what is written then.
+// arrive twice. A `| tee` ends at once, and what is written then is not read.
 func TestHangup(t *testing.T) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // else processes that a test under nohup starts ignore it, too
