@@ -247,15 +247,7 @@ func TestHangup(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s, read %t", tt.command, tt.read), func(t *testing.T) {
 			w := newWorld(t, "sqlite")
-			at, answer := make(chan struct{}), make(chan struct{})
-			var once atomic.Bool
-			w.startSink(func(e smtpsink.Event) smtpsink.Action {
-				if e.Stage != "dot" || !once.CompareAndSwap(false, true) {
-					return smtpsink.Action{}
-				}
-				close(at)
-				return smtpsink.Action{Block: answer}
-			})
+			at, answer := w.holdFirst()
 			w.configure()
 			w.addInbox("desk@firm.example", "--start", "all")
 			msgs := mails(1, "m")

@@ -216,15 +216,7 @@ func TestWatchDrains(t *testing.T) {
 // TestWatchEndsAtOnce: a second SIGTERM does not wait for the relay, and loses nothing.
 func TestWatchEndsAtOnce(t *testing.T) {
 	w := watch(t, "sqlite")
-	at, answer := make(chan struct{}), make(chan struct{})
-	var once atomic.Bool
-	w.startSink(func(e smtpsink.Event) smtpsink.Action {
-		if e.Stage != "dot" || !once.CompareAndSwap(false, true) {
-			return smtpsink.Action{}
-		}
-		close(at)
-		return smtpsink.Action{Block: answer}
-	})
+	at, answer := w.holdFirst()
 	w.configure()
 	_ = w.p.cmd.Process.Signal(syscall.SIGHUP)
 	w.says("the configuration was read again")

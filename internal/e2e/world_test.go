@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,6 +124,22 @@ func (w *world) startSink(reply func(smtpsink.Event) smtpsink.Action) {
 	}
 	w.t.Cleanup(sink.Close)
 	w.sink, w.smtpPort = sink, sink.Port()
+}
+
+// holdFirst starts a relay that holds back its reply to the first content: at is closed when it has
+// the content, and it replies when answer is closed.
+func (w *world) holdFirst() (at, answer chan struct{}) {
+	w.t.Helper()
+	at, answer = make(chan struct{}), make(chan struct{})
+	var once atomic.Bool
+	w.startSink(func(e smtpsink.Event) smtpsink.Action {
+		if e.Stage != "dot" || !once.CompareAndSwap(false, true) {
+			return smtpsink.Action{}
+		}
+		close(at)
+		return smtpsink.Action{Block: answer}
+	})
+	return at, answer
 }
 
 // configure writes the configuration file.
