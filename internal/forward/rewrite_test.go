@@ -87,6 +87,16 @@ func TestRewriteUnwieldyHeader(t *testing.T) {
 	}
 }
 
+// TestRewriteManyFields: a header of which only the beginning was parsed is not written again.
+func TestRewriteManyFields(t *testing.T) {
+	m := parse(t, "From: a@client.example\r\n"+strings.Repeat("X:\r\n", 10_000)+"Subject: y\r\n\r\nx\r\n")
+	out := compose(t, composer(t, ComposeConfig{}), m, Style{Mode: Rewrite})
+	const want = "attached instead of rewritten: its header has too many fields"
+	if out.Mode != Attach || out.Remark != want {
+		t.Errorf("it goes out in mode %s, %q; want attach, %q", out.Mode, out.Remark, want)
+	}
+}
+
 // TestRewriteLongNames: a field with a long name keeps its value, and no line becomes too long. If
 // the name alone is too long for a line, the message is attached.
 func TestRewriteLongNames(t *testing.T) {

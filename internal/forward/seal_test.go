@@ -102,9 +102,10 @@ func TestNotSealed(t *testing.T) {
 	for _, tt := range []struct{ raw, says string }{
 		{author + "no field\r\n\r\nx\r\n", "not ARC-sealed: its header has a line that is not a field"},
 		{
-			author + strings.Repeat("X: y\r\n", maxRewritten/6) + "\r\nx\r\n",
+			author + strings.Repeat("X: "+strings.Repeat("y", 95)+"\r\n", maxRewritten/100+1) + "\r\nx\r\n",
 			"not ARC-sealed: its header is longer than 256 KiB",
 		},
+		{author + strings.Repeat("X: y\r\n", 10_000) + "\r\nx\r\n", "not ARC-sealed: its header has too many fields"},
 		{"DKIM-Signature: v=1; h=from:arc-seal; b=\r\n" + plain, "not ARC-sealed: a signature covers ARC-Seal"},
 		{
 			"DKIM-Signature: v=1; h=from:arc-authentication-results; b=\r\n" + plain,

@@ -13,8 +13,8 @@ type Field struct {
 func (f Field) junk() bool { return f.Name == "" && len(bytes.TrimSpace(f.Raw)) > 0 }
 
 // Fields reads the header again and returns everything before the body, in order. The last element
-// is the empty line, without a name, unless the message ends before it or the header is longer than
-// 1 MiB.
+// is the empty line, without a name, unless the header is longer than 1 MiB or 10,000 fields. If
+// the message ends before the empty line, the last element has no octets.
 func (m *Message) Fields() ([]Field, error) { return readHeader(m.Body.buffered()) }
 
 // TextOf is Text for one field of this header.

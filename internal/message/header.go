@@ -10,8 +10,12 @@ import (
 	"time"
 )
 
-// maxHeader is how much of a header is parsed, in octets. The rest is still forwarded.
-const maxHeader = 1 << 20
+// Limits of what is parsed of a header. The rest is still forwarded. Short fields take many times
+// their size in memory, and many messages are in memory at once.
+const (
+	maxHeader = 1 << 20 // octets
+	maxFields = 10_000
+)
 
 // readHeader reads up to and including the empty line. It keeps a line that is no field (an mbox
 // "From " line, a missing colon) as junk, and still finds the fields after it.
@@ -20,7 +24,7 @@ func readHeader(r interface {
 },
 ) ([]Field, error) {
 	var fields []Field
-	for size := 0; size < maxHeader; {
+	for size := 0; size < maxHeader && len(fields) < maxFields; {
 		line, err := r.ReadSlice('\n')
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
 			return nil, err

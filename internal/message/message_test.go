@@ -316,6 +316,21 @@ func TestDeepNesting(t *testing.T) {
 	}
 }
 
+// TestMemoryOfShortFields checks that a header of nothing but short fields takes little more memory
+// than its size.
+func TestMemoryOfShortFields(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	m := parse(t, strings.Repeat("a:\r\n", maxHeader/4)+"\r\n")
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if used := int64(after.HeapAlloc) - int64(before.HeapAlloc); used > 4<<20 {
+		t.Errorf("it takes %d KiB, want at most 4 MiB for a header of 1 MiB", used>>10)
+	}
+	runtime.KeepAlive(m)
+}
+
 // TestCharsetIsReadOnce checks that decoding a header does not parse the charset once for each of
 // its words.
 func TestCharsetIsReadOnce(t *testing.T) {
