@@ -42,6 +42,8 @@ func htmlText(s string) string {
 		name, _ := z.TagName()
 		tag := atom.Lookup(name)
 		switch {
+		case kind == html.StartTagToken && tag == atom.Noscript:
+			z.NextIsNotRawText() // mail programs run no scripts, and so display it
 		case kind == html.StartTagToken && skip == 0 && hidden[tag]:
 			skip = tag
 		case kind == html.EndTagToken && tag == skip:
