@@ -292,7 +292,7 @@ func looksRight(octets []byte, label string) bool {
 		return true
 	}
 	shifts := "\x1b\x0e"
-	if strings.Contains(label, "utf-7") {
+	if strings.Contains(strings.ReplaceAll(label, "-", ""), "utf7") { // also csUnicode11UTF7
 		shifts += "+"
 	}
 	return utf8.Valid(octets) && !bytes.ContainsAny(octets, shifts)

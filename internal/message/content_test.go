@@ -116,6 +116,10 @@ func TestContent(t *testing.T) {
 			"utf-7", "Content-Type: text/plain; charset=utf-7\r\n\r\nM+APw-nchen",
 			Content{Text: "M+APw-nchen", Unread: `its charset "utf-7" is not known`},
 		},
+		{
+			"utf-7 by another name", "Content-Type: text/plain; charset=csUnicode11UTF7\r\n\r\nM+APw-nchen",
+			Content{Text: "M+APw-nchen", Unread: `its charset "csunicode11utf7" is not known`},
+		},
 		{"utf-7 that is ASCII", "Content-Type: text/plain; charset=utf-7\r\n\r\nhearing", Content{Text: "hearing"}},
 		{
 			"iso-2022-kr", "Content-Type: text/plain; charset=iso-2022-kr\r\n\r\n\x1b$)C\x0e0!\x0f",
