@@ -35,9 +35,13 @@ func newText(s string) text {
 }
 
 func newAddress(s string) text {
-	folded := foldAddress(s)
+	folded := foldAddress(noAt.Replace(s))
 	return text{shown: s, folded: folded, wide: folded}
 }
+
+// noAt replaces what would become a second @ when it is folded: clerk@evil.example＠court.example is
+// not of court.example.
+var noAt = strings.NewReplacer("＠", "\ufffd", "﹫", "\ufffd")
 
 // pattern is what a text is compared with.
 type pattern struct {

@@ -158,6 +158,16 @@ func TestMatch(t *testing.T) {
 		{"from, dotted I is not i", Match{From: []string{"*@isparta.example"}}, "From: a@İsparta.example", false},
 		{"from, xn-- of ASCII is not it", Match{From: []string{"*@firm.example"}}, "From: a@xn--firm-.example", false},
 		{"from, full width", Match{From: []string{"＊@ｂücher．example"}}, "From: Ａ@xn--bcher-kva.example", true},
+		{
+			"from, a second @ in full width",
+			Match{From: []string{"*@court.example"}},
+			"From: <a@evil.example＠court.example>", false,
+		},
+		{
+			"from, a small second @",
+			Match{From: []string{"*@court.example"}},
+			"From: <a@evil.example﹫court.example>", false,
+		},
 		{"from, sharp s before the @", Match{From: []string{"strasse@*"}}, "From: Straße@x.example", true},
 		{"missing from", Match{From: []string{"*"}}, "Subject: x", false},
 		{"to", Match{To: []string{"b@*"}}, "To: team: a@x.example, b@x.example;", true},
