@@ -75,3 +75,28 @@ func (w *watching) saysOnce(text string) {
 		w.t.Errorf("the log says %d times %q, want once:\n%s", n, text, w.p.stderr.String())
 	}
 }
+
+// TestWatchdog: the watchdog of systemd ends `watch` with SIGABRT. Go makes exit status 2 of that,
+// after which the units do not start it again, unless they say otherwise.
+func TestWatchdog(t *testing.T) {
+	ofGo := regexp.MustCompile(`(?m)^ *Environment=(GO\w+)=(.*)$`)
+	for _, unit := range []string{"packaging/postrider-watch.service", "docs/operations.md"} {
+		t.Run(unit, func(t *testing.T) {
+			text, err := os.ReadFile(filepath.Join("..", "..", unit))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, set := range ofGo.FindAllStringSubmatch(string(text), -1) {
+				t.Setenv(set[1], set[2])
+			}
+			w := watch(t, "sqlite")
+			if err := w.p.cmd.Process.Signal(syscall.SIGABRT); err != nil {
+				t.Fatal(err)
+			}
+			w.p.wait()
+			if state := w.p.cmd.ProcessState; !state.Sys().(syscall.WaitStatus).Signaled() {
+				t.Errorf("SIGABRT ends watch with %v; want a signal", state)
+			}
+		})
+	}
+}
