@@ -97,15 +97,20 @@ func CheckFile(path string) error {
 	}
 	f, err := createTemp(path)
 	if err != nil {
-		return fmt.Errorf("the directory %s cannot be written (%w); let the user who runs postrider write there, "+
-			"and in a sandbox of systemd add ReadWritePaths=-%[1]s", filepath.Dir(path), err)
+		return err
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // createTemp makes a file that is to replace the one at path.
 func createTemp(path string) (*os.File, error) {
-	return os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+tempPattern)
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+tempPattern)
+	if err != nil {
+		return nil, fmt.Errorf("the directory %s cannot be written (%w); let the user who runs postrider write there, "+
+			"and in a sandbox of systemd add ReadWritePaths=-%[1]s", dir, err)
+	}
+	return f, nil
 }
 
 // WriteFile writes a report for node_exporter's textfile collector, in Prometheus' text format. The
