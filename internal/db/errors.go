@@ -169,7 +169,8 @@ func fixWrite(path string) string {
 	for _, name := range []string{path, path + "-wal", path + "-shm", path + migrateLock, directory(path)} {
 		switch err := mayWrite(name); {
 		case errors.Is(err, syscall.EROFS):
-			return name + " is on a read-only file system: mount it writable, or change database.path"
+			return fmt.Sprintf("%s is on a read-only file system: mount it writable, in a sandbox of systemd add "+
+				"ReadWritePaths=%s, or change database.path", name, directory(path))
 		case errors.Is(err, fs.ErrPermission):
 			denied = append(denied, name)
 		}
