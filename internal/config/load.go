@@ -155,8 +155,8 @@ func openError(path string, err error) *Errors {
 		return newErrors(path, "there is no such file; correct the path, or make it with `postrider -c %s init`",
 			text.Arg(path))
 	case errors.Is(err, fs.ErrPermission):
-		return newErrors(path, "may not be read by this user; "+
-			"run postrider as the user of its service, with sudo -u postrider, for example")
+		return newErrors(path, "may not be read by this user; let this user read it, "+
+			"or run postrider as the user of its service, with sudo -u postrider, for example")
 	}
 	return newErrors(path, "cannot be opened: %v", err)
 }

@@ -339,8 +339,8 @@ func TestFileCannotBeRead(t *testing.T) {
 	if err := os.Chmod(path, 0); err != nil {
 		t.Fatal(err)
 	}
-	if got := loadErrors(t, path, variables()); !strings.Contains(got, "may not be read by this user") {
-		t.Errorf("errors are %q, want that the file may not be read", got)
+	if got := loadErrors(t, path, variables()); !strings.Contains(got, "let this user read it") {
+		t.Errorf("errors are %q, want that the file may not be read, and what to do", got)
 	}
 }
 
