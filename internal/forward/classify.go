@@ -123,8 +123,9 @@ var rules = []rule{
 	{at: rcptOnly, codes: []string{"5"}, says: []string{"helo command rejected"}, then: deferred, fix: fixName},
 
 	// RFC 5321 4.5.3.1.10: too many recipients, after some were accepted. Old servers say 552 for
-	// it.
-	{at: rcptOnly, codes: []string{"452", "552"}, enhanced: []string{"", "5.3"}, then: tooMany},
+	// it, OpenSMTPD 451 4.5.3.
+	{at: rcptOnly, codes: []string{"452", "552"}, enhanced: []string{""}, then: tooMany},
+	{at: rcptOnly, enhanced: []string{"5.3"}, then: tooMany},
 
 	{at: []Stage{StageMAIL}, codes: []string{"5"}, then: refused, fix: fixKept},
 	{at: []Stage{StageRCPT, StageDATA, StageContent, StageDot}, codes: []string{"5"}, then: refused},

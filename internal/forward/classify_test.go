@@ -57,6 +57,8 @@ func TestClassify(t *testing.T) {
 		{"RCPT 552, too many", StageRCPT, 552, "too many recipients", own, tooMany},
 		{"RCPT 452, too many", StageRCPT, 452, "4.5.3 too many recipients", own, tooMany},
 		{"RCPT 452, without more", StageRCPT, 452, "too many", own, tooMany},
+		{"RCPT 451, OpenSMTPD", StageRCPT, 451, "4.5.3 Too many recipients: Too many recipients", own, tooMany},
+		{"RCPT 550, too many", StageRCPT, 550, "5.5.3 Too many recipients", own, tooMany},
 		{"RCPT 452, full", StageRCPT, 452, "4.2.2 full", own, deferred},
 		{"RCPT 421", StageRCPT, 421, "bye", own, relayDown},
 		{"RCPT 530", StageRCPT, 530, "5.7.0 log in", own, relayRefuses},
