@@ -71,9 +71,11 @@ var rules = []rule{
 
 	// Before the first MAIL nothing is about a message. The replies to AUTH are in RFC 4954 6.
 	{at: authOnly, codes: []string{"432"}, then: relayRefuses, fix: fixOldPassword},
-	{at: authOnly, codes: []string{"538"}, then: relayRefuses, fix: fixTLS},
+	{at: authOnly, codes: []string{"530", "538"}, then: relayRefuses, fix: fixTLS}, // RFC 3207 4: 530
 	{at: authOnly, codes: []string{"534"}, then: relayRefuses, fix: fixOtherLogin},
 	{at: authOnly, codes: []string{"5"}, then: relayRefuses, fix: fixLogin},
+	{at: []Stage{StageEHLO}, codes: []string{"501", "504"}, then: relayRefuses, fix: fixName}, // of its argument
+	{at: []Stage{StageEHLO}, says: badName, then: relayRefuses, fix: fixName},
 	{at: opening, codes: []string{"5"}, then: relayRefuses, fix: "ask its operator whether it serves this host"},
 	{at: opening, then: relayDown},
 	{
@@ -120,7 +122,7 @@ var rules = []rule{
 		then: deferred, fix: fixSender,
 	},
 	{at: rcptOnly, codes: []string{"5"}, says: noRelaying, then: deferred, fix: fixLogin},
-	{at: rcptOnly, codes: []string{"5"}, says: []string{"helo command rejected"}, then: deferred, fix: fixName},
+	{at: rcptOnly, says: badName, then: deferred, fix: fixName},
 
 	// RFC 5321 4.5.3.1.10: too many recipients, after some were accepted. Old servers say 552 for
 	// it, OpenSMTPD 451 4.5.3.
@@ -132,8 +134,8 @@ var rules = []rule{
 }
 
 // The words of common relays about a login that may not send more now, is blocked, or has a full
-// mailbox; a sender that needs a login, or that the login may not use; a bad sender; and a client
-// that is not logged in, or that they do not serve.
+// mailbox; a sender that needs a login, or that the login may not use; a bad sender; a bad name in
+// EHLO; and a client that is not logged in, or that they do not serve.
 var (
 	throttled = []string{
 		"storedrv.submission.exception:submissionquotaexceeded", "sender throttled due to", "bad outbound sender",
@@ -151,6 +153,7 @@ var (
 		"from address is not one of your addresses", "mail relay denied", "invalid credentials for relay",
 	}
 	badSender  = []string{"sender address rejected"}
+	badName    = []string{"helo command rejected"}
 	noRelaying = []string{
 		"relay access denied", "relaying denied", "relay not permitted", "not permitted to relay", "unable to relay",
 		"allowed rcpthosts", "turn on smtp authentication", "client host rejected", "client host [",

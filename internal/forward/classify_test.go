@@ -183,6 +183,27 @@ func TestClassify(t *testing.T) {
 	}
 }
 
+func TestFixes(t *testing.T) {
+	tests := []struct {
+		at   Stage
+		code int
+		text string
+		want string
+	}{
+		{StageEHLO, 504, "5.5.2 <box>: Helo command rejected: need fully-qualified hostname", fixName},
+		{StageEHLO, 450, "4.7.1 <box>: Helo command rejected: Host not found", fixName},
+		{StageEHLO, 501, "Syntactically invalid HELO argument(s)", fixName},
+		{StageEHLO, 550, "5.7.1 no", "ask its operator whether it serves this host"},
+		{StageAUTH, 530, "5.7.0 Must issue a STARTTLS command first", fixTLS},
+		{StageRCPT, 450, "4.7.1 <box>: Helo command rejected: Host not found", fixName},
+	}
+	for _, tt := range tests {
+		if _, got := classify(tt.at, newReply(tt.code, tt.text), true); got != tt.want {
+			t.Errorf("the fix of %s, %d %s, is %q, want %q", tt.at, tt.code, tt.text, got, tt.want)
+		}
+	}
+}
+
 func (v verdict) String() string {
 	return [...]string{"deferred", "refused", "too many", "relay down", "relay refuses"}[v]
 }
