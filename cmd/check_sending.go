@@ -3,7 +3,6 @@ package cmd
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -138,15 +137,16 @@ func checkRelay(ctx context.Context, s *services) ([]finding, error) {
 // recipientFinding is a recipient that the relay did not accept. For now is not a failure: relays
 // that greylist say so to each new sender.
 func recipientFinding(o forward.Outcome) finding {
-	reply := strings.TrimSpace(o.Enhanced + " " + o.Reply)
-	f := finding{what: "recipient " + o.Recipient, text: fmt.Sprintf("the relay answers %d %s", o.Code, reply)}
-	switch {
-	case o.Code == 0:
-		f.err = errors.New(o.Reply)
-	case o.Status == forward.Deferred:
-		f.note, f.text = true, f.text+"; a run tries again until it is accepted"
-	default:
-		f.err = fmt.Errorf("%s; %s", f.text, cmp.Or(o.Fix, "correct the address in routes or notify"))
+	f := finding{what: "recipient " + o.Recipient, text: o.Reply}
+	if o.Code != 0 {
+		f.text = fmt.Sprintf("the relay answers %d %s", o.Code, strings.TrimSpace(o.Enhanced+" "+o.Reply))
 	}
+	if o.Status == forward.Deferred {
+		f.note = true
+		f.text = strings.TrimSuffix(f.text+"; a run tries again until it is accepted; "+o.Fix, "; ")
+		return f
+	}
+	fix := cmp.Or(o.Fix, "correct the address in routes or notify, or ask the relay's operator")
+	f.err = fmt.Errorf("%s; %s", f.text, fix)
 	return f
 }

@@ -122,6 +122,8 @@ func reply(e smtpsink.Event) smtpsink.Action {
 		return smtpsink.Action{Code: 550, Text: "5.1.1 no such user"}
 	case e.Stage == "rcpt" && e.Arg == "later@firm.example":
 		return smtpsink.Action{Code: 451, Text: "4.2.0 later"}
+	case e.Stage == "rcpt" && e.Arg == "strict@firm.example":
+		return smtpsink.Action{Code: 450, Text: "4.7.1 <box>: Helo command rejected: Host not found"}
 	case e.Stage == "dot" && e.Message.To[0] == "lost@firm.example":
 		return smtpsink.Action{AcceptAndDrop: true}
 	}

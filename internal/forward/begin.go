@@ -234,7 +234,7 @@ func (t *Transaction) rcpts() (err error) {
 	var rep reply
 	for i, rcpt := range t.to {
 		if !t.speaks(rcpt) {
-			t.decide(t.to[i:i+1], Refused, reply{text: errNoUTF8.Error()}, "")
+			t.decide(t.to[i:i+1], Refused, reply{text: errNoUTF8.Error()}, fixRcpt)
 			continue
 		}
 		rep, err = t.hear()

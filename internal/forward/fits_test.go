@@ -70,6 +70,9 @@ func TestWhatTheRelayTakes(t *testing.T) {
 				if n, code := len(s.Messages()), res.Outcomes[0].Code; n > 0 || code != 0 {
 					t.Errorf("%d messages at the relay, code %d, want it refused before it is sent", n, code)
 				}
+				if fix := res.Outcomes[0].Fix; (fix == fixFallback) == strings.Contains(tt.name, "too large") {
+					t.Errorf("the fix is %q", fix)
+				}
 				return
 			}
 			if m := s.Messages()[0]; res.Sent.Mode != tt.mode || m.From != tt.by {

@@ -116,11 +116,13 @@ func (i *Info) parse(to []string) (rcpts []address.Address) {
 	i.Untried = max(0, len(to)-maxNamed)
 	for _, name := range to[:len(to)-i.Untried] {
 		rcpt, err := address.Parse(name)
+		fix := ""
 		if err == nil && rcpt.UTF8 && !i.UTF8 {
-			err = errNoUTF8
+			err, fix = errNoUTF8, fixRcpt
 		}
 		if err != nil {
-			i.Refused = append(i.Refused, Outcome{Recipient: name, Status: Refused, Reply: short(err.Error())})
+			o := Outcome{Recipient: name, Status: Refused, Reply: short(err.Error()), Fix: fix}
+			i.Refused = append(i.Refused, o)
 			continue
 		}
 		rcpts = append(rcpts, rcpt)

@@ -93,7 +93,12 @@ func TestInfoNamesRecipients(t *testing.T) {
 		},
 		{"no login", two, rcpt(554, "5.7.1 <b@example.com>: Relay access denied"), first, "554 " + fixLogin, ""},
 		{"it hangs up", two, answers{"rcpt b@example.com": {Drop: true}}, "", "", "RCPT 0 temporary"},
-		{"an address that needs SMTPUTF8", []string{"köln@example.com"}, nil, "no recipient was accepted", "0 ", ""},
+		{
+			"needs SMTPUTF8",
+			[]string{"köln@example.com"},
+			nil,
+			"no recipient was accepted", "0 " + fixRcpt, "",
+		},
 		{"no address", []string{"nonsense"}, nil, "no recipient was accepted", "0 ", ""},
 		{"more than are tried", many, nil, "<r9@example.com> (nothing was sent; 5 more were not tried)", "", ""},
 	}

@@ -12,7 +12,8 @@ const (
 	fixASCII = "set forward.envelope_from to an ASCII address"
 	fixNull  = "the relay refuses the null reverse-path, which bounces and failure notices need; " +
 		"ask its operator, or set hook to be notified without mail"
-	fix8bit = "set fallback: attach to send such messages as attachments"
+	fixFallback = "set fallback: attach to send such messages as attachments"
+	fixRcpt     = "use an ASCII address for this recipient"
 )
 
 // choose replaces a content that the relay cannot accept with one that can be sent instead. A
@@ -47,12 +48,12 @@ func (t *Transaction) fits() (params string, ok bool, err error) {
 		return "", false, nil
 	case t.content.eight && !t.c.offers("8BITMIME"): // RFC 6152
 		const text = "the relay does not take 8-bit messages: it does not offer 8BITMIME"
-		t.decide(t.to, Refused, reply{text: text}, fix8bit)
+		t.decide(t.to, Refused, reply{text: text}, fixFallback)
 		return "", false, nil
 	case t.from.UTF8 && !utf8 && t.from.Text == t.relay.sender.Text: // RFC 6531 3.2
 		return "", false, t.relay.needsUTF8()
 	case t.from.UTF8 && !utf8:
-		t.decide(t.to, Refused, reply{text: fmt.Sprintf("the sender %s: %v", t.from.Text, errNoUTF8)}, "")
+		t.decide(t.to, Refused, reply{text: fmt.Sprintf("the sender %s: %v", t.from.Text, errNoUTF8)}, fixFallback)
 		return "", false, nil
 	}
 	if t.c.offers("SIZE") {
