@@ -211,9 +211,7 @@ func (t *Transaction) mailFrom(from address.Address, params string) (reply, erro
 	t.said = &group{c: t.c, pipelined: t.suspect == nil && t.relay.pipelines(t.c)}
 	t.said.commands = append(t.said.commands, "MAIL FROM:<"+from.Wire+">"+params)
 	for _, rcpt := range t.to {
-		if t.speaks(rcpt) {
-			t.said.commands = append(t.said.commands, "RCPT TO:<"+rcpt.Wire+">"+t.notify(rcpt))
-		}
+		t.said.commands = append(t.said.commands, "RCPT TO:<"+rcpt.Wire+">"+t.notify(rcpt))
 	}
 	t.said.commands = append(t.said.commands, "DATA")
 	rep, err := t.hear()
@@ -226,17 +224,10 @@ func (t *Transaction) mailFrom(from address.Address, params string) (reply, erro
 	return rep, err
 }
 
-// speaks reports whether the relay understands the address.
-func (t *Transaction) speaks(rcpt address.Address) bool { return !rcpt.UTF8 || t.c.offers("SMTPUTF8") }
-
 // rcpts reads which recipients are accepted. If the relay accepts none, the transaction is reset.
 func (t *Transaction) rcpts() (err error) {
 	var rep reply
 	for i, rcpt := range t.to {
-		if !t.speaks(rcpt) {
-			t.decide(t.to[i:i+1], Refused, reply{text: errNoUTF8.Error()}, fixRcpt)
-			continue
-		}
 		rep, err = t.hear()
 		t.named = max(t.named, t.said.named())
 		if err != nil {

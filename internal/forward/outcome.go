@@ -55,6 +55,9 @@ func (t *Transaction) fits() (params string, ok bool, err error) {
 	case t.from.UTF8 && !utf8:
 		t.decide(t.to, Refused, reply{text: fmt.Sprintf("the sender %s: %v", t.from.Text, errNoUTF8)}, fixFallback)
 		return "", false, nil
+	case t.to[0].UTF8 && !utf8: // and so are the others, see apart
+		t.decide(t.to, Refused, reply{text: errNoUTF8.Error()}, fixRcpt)
+		return "", false, nil
 	}
 	if t.c.offers("SIZE") {
 		params += fmt.Sprintf(" SIZE=%d", size)

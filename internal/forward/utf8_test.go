@@ -72,3 +72,16 @@ func TestUTF8RefusedAtMAIL(t *testing.T) {
 		}
 	})
 }
+
+// TestUTF8NotOffered: a relay without SMTPUTF8 hears nothing of recipients that need it.
+func TestUTF8NotOffered(t *testing.T) {
+	bothWays(t, func(t *testing.T, offers []string) {
+		var stages log
+		s := sink(t, smtpsink.Options{Extensions: offers, Reply: stages.add})
+		res, err := send(t, relayOn(t, s.Port()), content(t, plain), "jörg@x.example", "köln@x.example")
+		if got := brief(res); err != nil || got != "jörg refused 0, köln refused 0" {
+			t.Errorf("Send = %q, %v, want both refused", got, err)
+		}
+		stages.want(t, "connect", "ehlo")
+	})
+}
