@@ -20,15 +20,16 @@ func (r *Relay) dial(ctx context.Context) (*conn, error) {
 	if r.cfg.Token == nil {
 		return r.dialWith(ctx, "")
 	}
-	token, err := r.newToken(ctx, "")
+	token, err := r.newToken(ctx, "", nil)
 	if err != nil {
 		return nil, err
 	}
 	c, err := r.dialWith(ctx, token)
-	if e, ok := errors.AsType[*Error](err); !ok || e.Stage != StageAUTH || e.Code == 0 || !e.Permanent {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Stage != StageAUTH || e.Code == 0 || !e.Permanent {
 		return c, err
 	}
-	other, failed := r.newToken(ctx, token)
+	other, failed := r.newToken(ctx, token, e)
 	switch {
 	case failed != nil:
 		return nil, failed
@@ -38,10 +39,11 @@ func (r *Relay) dial(ctx context.Context) (*conn, error) {
 	return r.dialWith(ctx, other)
 }
 
-func (r *Relay) newToken(ctx context.Context, refused string) (string, error) {
+// newToken returns a token to log in with. by is the refusal of the last one; nil without one.
+func (r *Relay) newToken(ctx context.Context, refused string, by *Error) (string, error) {
 	token, err := r.cfg.Token(ctx, refused)
-	if err != nil && refused != "" {
-		err = fmt.Errorf("it refused the access token, and there is no new one: %w", err)
+	if err != nil && by != nil {
+		err = fmt.Errorf("it refused the access token (%d %s), and there is no new one: %w", by.Code, by.Reply, err)
 	}
 	if err != nil {
 		return "", r.openFailed(ctx, &Error{Stage: StageAUTH, Err: err})

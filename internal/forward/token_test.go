@@ -31,7 +31,7 @@ func TestTokenLogin(t *testing.T) {
 			"535 5.7.8", `status "invalid_token", it wants the scope "mail"`, "smtp.username is its name there",
 		}},
 		{"no new token", []string{"XOAUTH2"}, []string{"old"}, "()(old)", "", []string{
-			"it refused the access token, and there is no new one", errClosed.Error(),
+			"it refused the access token (535 5.7.8 ", `"mail"), and there is no new one`, errClosed.Error(),
 		}},
 		{"no token", []string{"XOAUTH2"}, nil, "()", "", []string{errClosed.Error()}},
 		{"not offered", []string{"PLAIN"}, []string{"good"}, "()", "", []string{
