@@ -58,6 +58,7 @@ const (
 	fixKept   = "it is the sender of the message that is refused; set forward.envelope_from to an address or srs"
 	fixSigned = "let this login send as every address that bounces.address makes, or remove that key: " +
 		"then all mail goes out as forward.envelope_from"
+	fixDMARC = "it fails DMARC in mode redirect; set forward.mode to auto or rewrite, then `postrider task retry ID`"
 	fixName  = "set smtp.local_name to this host's name in DNS"
 	fixQuota = "the relay limits or blocks what this login sends; raise the limit, ask its operator, or wait"
 	fixFull  = "the mailbox of this login is full; make room in it"
@@ -130,6 +131,11 @@ var rules = []rule{
 	{at: rcptOnly, enhanced: []string{"5.3"}, then: tooMany},
 
 	{at: []Stage{StageMAIL}, codes: []string{"5"}, then: refused, fix: fixKept},
+	// RFC 7372 3: 7.26. A redirect can pass DMARC only by the author's signature.
+	{
+		at: []Stage{StageDot}, codes: []string{"5"}, enhanced: []string{"7.26"}, says: []string{"dmarc"},
+		then: refused, fix: fixDMARC,
+	},
 	{at: []Stage{StageRCPT, StageDATA, StageContent, StageDot}, codes: []string{"5"}, then: refused},
 }
 

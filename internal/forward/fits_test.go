@@ -81,3 +81,21 @@ func TestWhatTheRelayTakes(t *testing.T) {
 		})
 	}
 }
+
+// TestDMARCRefused: another mode helps a redirect that fails DMARC, and nothing that has our From.
+func TestDMARCRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"5.7.26 This mail has been blocked because the sender is unauthenticated.": fixDMARC,
+		"5.7.1 rejected by DMARC policy for client.example":                        fixDMARC,
+		"5.7.1 spam": "",
+	} {
+		s := sink(t, smtpsink.Options{Reply: script(answers{"dot": say(550, text)})})
+		for mode, want := range map[Mode]string{Redirect: want, Rewrite: "", Attach: ""} {
+			c := compose(t, composer(t, ComposeConfig{}), parse(t, plain), Style{Mode: mode})
+			res, err := send(t, relayOn(t, s.Port()), c, "a@x.example")
+			if err != nil || res.Outcomes[0].Status != Refused || res.Outcomes[0].Fix != want {
+				t.Errorf("%s, %s: Send = %+v, %v, want refused, the fix %q", mode, text, res.Outcomes, err, want)
+			}
+		}
+	}
+}

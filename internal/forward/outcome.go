@@ -107,6 +107,9 @@ func (t *Transaction) classify(at Stage, rep reply) (verdict, string) {
 	if at == StageRCPT && v == refused && t.asks() && (rep.hasCode("504") || rep.hasCode("555")) {
 		v, fix = deferred, fixParameter // one that the relay offered, as at MAIL
 	}
+	if fix == fixDMARC && t.content.Mode != Redirect {
+		fix = "" // its From is ours already
+	}
 	if fix == fixSender && t.signed() {
 		fix = fixSigned
 	}
