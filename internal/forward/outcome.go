@@ -129,8 +129,9 @@ func (t *Transaction) decideAll(rcpts []address.Address, at Stage, v verdict, re
 		t.restart = t.c.reused() && v == relayDown && slices.Contains(beforeData, at)
 		return t.relay.replied(at, v, rep, fix)
 	}
-	if rep.code < 400 {
-		t.c.dead = true // against the rules: nobody knows what it waits for
+	if rep.code < 400 { // against the rules: nobody knows what it waits for
+		t.c.dead = true
+		rep.text = fmt.Sprintf("unexpected reply to %s: %s", at, rep.text)
 	}
 	status := Deferred
 	if v == refused {

@@ -3,6 +3,7 @@ package forward
 import (
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"postrider/internal/testserver/smtpsink"
@@ -92,5 +93,18 @@ func TestRefusedKeptSender(t *testing.T) {
 	res, err := deliver(t.Context(), r, Envelope{From: "o@y.example", To: []string{"a@x.example"}}, content(t, plain))
 	if err != nil || res.Outcomes[0].Status != Refused || res.Outcomes[0].Fix != fixKept {
 		t.Errorf("Send = %+v, %v, want it refused, and the fix for the sender", res.Outcomes, err)
+	}
+}
+
+// TestReplyThatDoesNotFit: the reason names the command, because the reply alone explains nothing.
+func TestReplyThatDoesNotFit(t *testing.T) {
+	for at, code := range map[string]int{"mail": 334, "rcpt a@x.example": 354, "data": 250} {
+		s := sink(t, smtpsink.Options{Reply: script(answers{at: say(code, "well")})})
+		res, err := send(t, relayOn(t, s.Port()), content(t, plain), "a@x.example")
+		command, _, _ := strings.Cut(strings.ToUpper(at), " ")
+		want := fmt.Sprintf("unexpected reply to %s: well", command)
+		if err != nil || res.Outcomes[0].Status != Deferred || res.Outcomes[0].Reply != want {
+			t.Errorf("%s: Send = %+v, %v, want it deferred: %s", at, res.Outcomes, err, want)
+		}
 	}
 }
