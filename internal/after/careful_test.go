@@ -2,6 +2,7 @@ package after
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -217,6 +218,32 @@ func TestUnkept(t *testing.T) {
 	check(t, err)
 	if want := []string{"after: the folder INBOX does not keep the flag $Forwarded"}; !slices.Equal(problems, want) {
 		t.Errorf("the check says %q, want %q", problems, want)
+	}
+}
+
+// guarded is a server that lets the login only read its folders.
+type guarded struct{ *imapsrc.Conn }
+
+func (guarded) SelectToChange(context.Context, string) (imapsrc.Folder, error) {
+	return imapsrc.Folder{}, &imapsrc.Error{Kind: imapsrc.KindNoFolder, Err: errors.New("read-only")}
+}
+
+// TestReadOnly: no message of a folder that is read-only counts as marked, moved or deleted. The
+// check says so before, for each action.
+func TestReadOnly(t *testing.T) {
+	r := newRig(t, 3)
+	r.with(func(c *imapsrc.Conn) Server { return guarded{c} })
+	r.in.Folders = watches("INBOX")
+	for i, action := range []string{"seen", "move:Done", "delete"} {
+		id := int64(i + 1)
+		r.wants(action, id)
+		r.work()
+		r.wantEnd(id, outbox.Waiting, "read-only")
+		actions := []route.Action{route.Action(action)}
+		_, err := r.worker.Check(t.Context(), guarded{r.open("INBOX")}, r.in, nil, actions, nil)
+		if !ofKind(err, imapsrc.KindNoFolder) {
+			t.Errorf("the check of %s says %v, want that the folder is read-only", action, err)
+		}
 	}
 }
 

@@ -45,11 +45,19 @@ func (w *Worker) Check(
 }
 
 func (w *Worker) check(ctx context.Context, conn Server, in inbox.Inbox, action route.Action) (string, error) {
-	if flag, ok := action.Flag(); ok {
-		return unkept(ctx, conn, in, flag)
+	flag, marks := action.Flag()
+	for _, folder := range in.Watched() {
+		if _, err := conn.SelectToChange(ctx, folder); err != nil {
+			return "", err
+		}
+		if marks && !conn.Keeps(flag) {
+			return fmt.Sprintf("the folder %s does not keep the flag %s", folder, flag), nil
+		}
 	}
 	folder, moves := action.Folder()
 	switch {
+	case marks:
+		return "", nil
 	case moves && !conn.Moves() && !conn.ExpungesByUID():
 		return errNoMove.Error(), nil
 	case moves:
@@ -72,19 +80,6 @@ func (w *Worker) check(ctx context.Context, conn Server, in inbox.Inbox, action 
 		return "", err
 	case !conn.ExpungesByUID():
 		return errNoUIDPLUS.Error(), nil
-	}
-	return "", nil
-}
-
-// unkept says in which folders of the inbox a flag does not last.
-func unkept(ctx context.Context, conn Server, in inbox.Inbox, flag string) (string, error) {
-	for _, folder := range in.Watched() {
-		if _, err := conn.SelectToChange(ctx, folder); err != nil {
-			return "", err
-		}
-		if !conn.Keeps(flag) {
-			return fmt.Sprintf("the folder %s does not keep the flag %s", folder, flag), nil
-		}
 	}
 	return "", nil
 }

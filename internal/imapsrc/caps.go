@@ -32,3 +32,11 @@ func (g *guard) capability(c byte, out []byte) []byte {
 	}
 	return append(out, c)
 }
+
+// opensReadOnly reports whether a tagged line is an OK that says that the folder was opened
+// read-only (RFC 3501 7.1).
+func opensReadOnly(line string) bool {
+	_, rest, _ := strings.Cut(line, " ")
+	answer := parseAnswer(rest)
+	return answer != nil && answer.Type == imap.StatusResponseTypeOK && answer.Code == "READ-ONLY"
+}

@@ -11,6 +11,7 @@ import (
 )
 
 // SelectToChange is Select for a folder whose messages are to be changed (SELECT, RFC 3501 6.3.1).
+// The error is also KindNoFolder when the server opens the folder read-only.
 func (c *Conn) SelectToChange(ctx context.Context, name string) (Folder, error) {
 	return c.selectFolder(ctx, name, false)
 }

@@ -116,6 +116,16 @@ func TestKeeps(t *testing.T) {
 	}
 }
 
+// TestReadOnly: Dovecot opens a folder read-only if the login may only read it, and then answers OK
+// to STORE and does nothing.
+func TestReadOnly(t *testing.T) {
+	readOnly := "* 3 EXISTS\r\n* OK [UIDVALIDITY 7] v\r\n* OK [UIDNEXT 10] n\r\n{tag} OK [READ-ONLY] done\r\n"
+	c := dial(t, fake(t, greeting, loggedIn, fakeimap.Step{Expect: "SELECT INBOX$", Reply: readOnly}, examined, logout))
+	_, err := c.SelectToChange(t.Context(), "INBOX")
+	wantError(t, err, imapsrc.KindNoFolder, `folder "INBOX"`, "read-only")
+	selectInbox(t, c) // to read it is no error
+}
+
 // TestGmail: Google's server is known, and so is its folder for deleted messages, in any language.
 func TestGmail(t *testing.T) {
 	list := "* LIST (\\HasNoChildren) \"/\" INBOX\r\n" +

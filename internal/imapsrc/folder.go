@@ -92,6 +92,10 @@ func (c *Conn) selectFolder(ctx context.Context, name string, readOnly bool) (Fo
 			return &Error{Kind: KindNoCursor, Err: errors.New("the folder's UIDs are not persistent, " +
 				"so old and new messages cannot be distinguished; this folder cannot be monitored")}
 		}
+		if err == nil && !readOnly && c.wire.isReadOnly() { // some servers then answer OK to STORE and do nothing
+			return &Error{Kind: KindNoFolder, Err: errors.New("the server opens it read-only; " +
+				"give the login the right to change messages there")}
+		}
 		return err
 	})
 	if err == nil && f.UIDNext == 0 {

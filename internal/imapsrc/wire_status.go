@@ -10,8 +10,8 @@ import (
 )
 
 // findStatus looks for BYE, which says why the server will close the connection (RFC 3501 7.1.5),
-// for UIDNOTSTICKY, which says that UIDs are not persistent (RFC 4315 4), and for capabilities in a
-// tagged OK (RFC 3501 7.1). It reports false for an EXPUNGE response of message 0 to
+// for UIDNOTSTICKY, which says that UIDs are not persistent (RFC 4315 4), and for capabilities and
+// READ-ONLY in a tagged OK (RFC 3501 7.1). It reports false for an EXPUNGE response of message 0 to
 // UID EXPUNGE: the library would take it for the end of the command, and read no further.
 func (w *wire) findStatus(p []byte) bool {
 	for _, c := range p {
@@ -23,7 +23,7 @@ func (w *wire) findStatus(p []byte) bool {
 		}
 		line := string(w.line)
 		if !strings.HasPrefix(line, "* ") {
-			w.listed = listsCapabilities(line)
+			w.listed, w.locked = listsCapabilities(line), opensReadOnly(line)
 		}
 		switch words := strings.Fields(strings.ToUpper(line)); {
 		case len(words) != 3:
@@ -96,6 +96,13 @@ func (w *wire) capabilitiesListed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.listed
+}
+
+// isReadOnly reports whether the server has just opened a folder read-only.
+func (w *wire) isReadOnly() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.locked
 }
 
 func (w *wire) uidsStick() bool {
