@@ -122,7 +122,7 @@ func TestRefusedByAProvider(t *testing.T) {
 			t.Errorf("exit code %d, %q; want %d, the word of the provider, and %q", code, stderr, exitFailed, says)
 		}
 	}
-	wants("nothing was stored; try again", add...)
+	wants("try again with the right one; nothing was stored", add...)
 	if code, stderr := runIn(t.Context(), t, env, append(add, "--no-check")...); code != exitOK {
 		t.Fatalf("with --no-check: exit code %d, %s", code, stderr)
 	}

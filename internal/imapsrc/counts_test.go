@@ -34,7 +34,7 @@ func TestHint(t *testing.T) {
 	const hint = "make an app password at https://provider.example/"
 	for says, set := range map[string]func(*imapsrc.Config){
 		"bad); " + hint + "; set it with `postrider inbox set ann --password-stdin`": func(*imapsrc.Config) {},
-		"bad); " + hint + "; nothing was stored; try again with the right one": func(c *imapsrc.Config) {
+		"bad); " + hint + "; try again with the right one; nothing was stored": func(c *imapsrc.Config) {
 			c.Unstored = true
 		},
 		"bad); " + hint + "; change it in file:/run/secrets/ann": func(c *imapsrc.Config) {

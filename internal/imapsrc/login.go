@@ -97,7 +97,7 @@ func (c *Conn) loginFailure(no *imap.Error) error {
 	case c.cfg.OnlyOAuth:
 		fix = "set up an application in the configuration, then " + c.set("--oauth NAME")
 	case c.cfg.Unstored:
-		fix = "nothing was stored; try again with the right one"
+		fix = "try again with the right one; nothing was stored"
 	case c.cfg.PasswordFrom != "":
 		fix = "change it in " + c.cfg.PasswordFrom
 	}

@@ -19,6 +19,16 @@ import (
 	"postrider/internal/testserver/fakeimap"
 )
 
+// TestExpired: the error for an inbox that is being added says what to do, too.
+func TestExpired(t *testing.T) {
+	refused := fakeimap.Step{Expect: "LOGIN", Reply: "{tag} NO [EXPIRED] old\r\n"}
+	cfg := fake(t, greeting, refused, logout)
+	cfg.Unstored = true
+	_, err := imapsrc.Dial(t.Context(), cfg)
+	wantError(t, err, imapsrc.KindExpired,
+		"; change it at the provider, then try again with the right one; nothing was stored")
+}
+
 func TestLoginRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reply string
