@@ -246,6 +246,8 @@ func kindOf(status *imap.Error, otherwise Kind) Kind {
 	switch {
 	case throttled(status), strings.Contains(text, "too many"), strings.Contains(text, "maximum number of connections"):
 		return KindLimit
+	case strings.HasPrefix(text, "server unavailable"): // Exchange: "NO Server Unavailable. 15"
+		return KindUnavailable
 	case status.Type == imap.StatusResponseTypeBad:
 		return KindProtocol
 	}

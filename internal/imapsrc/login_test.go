@@ -45,6 +45,7 @@ func TestLoginRefused(t *testing.T) {
 		},
 		"expired":     {"{tag} NO [EXPIRED] old", imapsrc.KindExpired, "the password has expired"},
 		"unavailable": {"{tag} NO [UNAVAILABLE] later", imapsrc.KindUnavailable, "later"},
+		"Exchange":    {"{tag} NO Server Unavailable. 15", imapsrc.KindUnavailable, ": NO Server Unavailable. 15"},
 		"server bug":  {"{tag} NO [SERVERBUG] oops", imapsrc.KindUnavailable, "oops"},
 		"limit":       {"{tag} NO [LIMIT] enough", imapsrc.KindLimit, "enough"},
 		"limit in words": {
