@@ -130,6 +130,21 @@ func TestSelect(t *testing.T) {
 	}
 }
 
+// TestSuggest: a folder without the prefix that it has on its server is found, however many there
+// are.
+func TestSuggest(t *testing.T) {
+	list := strings.Repeat("* LIST () \".\" INBOX.Archive.Something\r\n", 20)
+	for name, path := range map[string]string{"Work": "INBOX.Work", "Clients": "Work/Clients"} {
+		t.Run(name, func(t *testing.T) {
+			c := dial(t, fake(t, greeting, loggedIn,
+				fakeimap.Step{Expect: "EXAMINE", Reply: "{tag} NO [NONEXISTENT] none\r\n"},
+				fakeimap.Step{Expect: "LIST", Reply: list + "* LIST () \".\" \"" + path + "\"\r\n" + tagOK}, logout))
+			_, err := c.Select(t.Context(), name)
+			wantError(t, err, imapsrc.KindNoFolder, "none); did you mean "+path+"?")
+		})
+	}
+}
+
 // uids are the FETCH responses of messages.
 func uids(of ...uint32) string {
 	var out strings.Builder
