@@ -84,7 +84,7 @@ func TestMoveWithoutMOVE(t *testing.T) {
 }
 
 // TestKeeps: a flag that a folder does not keep is known before it is set. Exchange keeps no
-// keywords.
+// keywords. Dovecot answers OK to a STORE of a flag that the login may not set, and does nothing.
 func TestKeeps(t *testing.T) {
 	for _, tt := range []struct {
 		name, folder    string
@@ -99,7 +99,12 @@ func TestKeeps(t *testing.T) {
 				"\\Seen Gr\xfcn a\"b \\ $Forwarded)] [f]\r\n",
 			true, true,
 		},
-		{"Gmail, all", "* OK [PERMANENTFLAGS (\\Answered OIB-Seen-[Gmail]/Trash \\*)] f\r\n", true, true},
+		{"Gmail, all", "* OK [PERMANENTFLAGS (\\Seen OIB-Seen-[Gmail]/Trash \\*)] f\r\n", true, true},
+		{"go-imap", "* OK [PERMANENTFLAGS (\\*)] f\r\n", true, true},
+		{
+			"Dovecot, where the login may not mark as read",
+			"* OK [PERMANENTFLAGS (\\Answered \\Flagged \\Draft \\*)] f\r\n", false, true,
+		},
 		{"none that can be read", "* OK [PERMANENTFLAGS (OIB-Seen-[Gmail]/Trash)] f\r\n", true, true},
 		{
 			"Exchange", "* OK [PERMANENTFLAGS (\\Seen \\Answered \\Flagged \\Deleted \\Draft $MDNSent)] f\r\n",
