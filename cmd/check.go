@@ -31,13 +31,14 @@ func (a *app) checkCommand() *cobra.Command {
 		Long: `check tests everything that a run depends on, prints one line for each, and says
 how to fix what fails. It sends no mail.
 
-It tests that the database user can write. It logs in to each inbox and opens
-its folders. It names the sender (forward.envelope_from) and up to ten
-recipients to the relay, and resets the transaction before any content. For mode
-auto and arc it queries the DNS. It tests that the bounce inbox is active, that
-the hook exists, that the directory of metrics.textfile can be written, and that
-the files of web can be used; it does not run the hook. --inbox and --label
-choose inboxes; the rest is always tested.
+It tests that the database user can write, and that 1 MiB fits beside an SQLite
+file, in the directory of large messages (TMPDIR) and in that of
+metrics.textfile. It logs in to each inbox and opens its folders. It names the
+sender (forward.envelope_from) and up to ten recipients to the relay, and resets
+the transaction before any content. For mode auto and arc it queries the DNS. It
+tests that the bounce inbox is active, that the hook exists, and that the files
+of web can be used; it does not run the hook. --inbox and --label choose
+inboxes; the rest is always tested.
 
 With more than ` + many + ` inboxes it prints a summary and those that fail; --all prints
 all. The exit code is 75 when something fails, and 1 when everything does.
@@ -81,7 +82,7 @@ func (a *app) check(ctx context.Context, opts checkOptions) error {
 		return err
 	}
 	a.checkDKIM(cfg)
-	found = slices.Concat(found, relay, a.checkARC(ctx, cfg), a.checkOptional(ctx, cfg))
+	found = slices.Concat(found, relay, a.checkARC(ctx, cfg), a.checkTemporary(), a.checkOptional(ctx, cfg))
 	failed := 0
 	for _, f := range found {
 		if f.err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"postrider/internal/config"
 	"postrider/internal/dmarc"
 	"postrider/internal/forward"
+	"postrider/internal/message"
 	"postrider/internal/metrics"
 )
 
@@ -50,6 +52,17 @@ func (a *app) checkOptional(ctx context.Context, cfg *config.Config) (found []fi
 		add(checkDNS(ctx, cfg))
 	}
 	return found
+}
+
+// checkTemporary checks the place of large messages. That it works is not counted: when everything
+// fails that the configuration names, the exit code is that of everything.
+func (a *app) checkTemporary() []finding {
+	f := finding{what: "temporary files", text: os.TempDir(), err: (&message.Spooler{}).Check()}
+	a.report(f)
+	if f.err == nil {
+		return nil
+	}
+	return []finding{f}
 }
 
 // checkDKIM shows the record that the DNS needs, and does not look it up. A key of another domain

@@ -213,10 +213,12 @@ const restoreFile = "stop postrider, delete the -wal and -shm beside it, and res
 
 // fixFile is what to do about a damaged file or disk; empty for other errors.
 func fixFile(err error) string {
-	switch sqliteError(err) {
-	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
+	code := sqliteError(err)
+	switch {
+	case code == sqlite3.SQLITE_NOTADB, code == sqlite3.SQLITE_CORRUPT:
 		return "the file is damaged or not a database: " + restoreFile + "; or set database.path to another file"
-	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL:
+	case code == sqlite3.SQLITE_IOERR, code == sqlite3.SQLITE_FULL,
+		errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EIO):
 		return "check whether its disk is full or failing (df); nothing that was committed is lost"
 	}
 	return ""

@@ -3,7 +3,9 @@ package message
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,6 +39,14 @@ type Spool struct {
 	cr    bool // a CR was written, and its LF is still to come
 	eight bool // see Has8bit
 	fixed bool // see Changed
+}
+
+// Check reports why a message that is too large for memory cannot be kept: it writes a temporary
+// file of 1 MiB, which disappears.
+func (s *Spooler) Check() error {
+	b := (&Spooler{Dir: s.Dir}).New()
+	_, err := b.Write(make([]byte, 1<<20))
+	return errors.Join(cmp.Or(err, b.Flush()), b.Close())
 }
 
 // New returns an empty spool.

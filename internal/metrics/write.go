@@ -99,7 +99,8 @@ func CheckFile(path string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	_, err = f.Write(make([]byte, 1<<20)) // a disk that is full may take an empty file
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
 // createTemp makes a file that is to replace the one at path.
