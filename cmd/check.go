@@ -34,11 +34,11 @@ how to fix what fails. It sends no mail.
 It tests that the database user can write, and that 1 MiB fits beside an SQLite
 file, in the directory of large messages (TMPDIR) and in that of
 metrics.textfile. It logs in to each inbox and opens its folders. It names the
-sender (forward.envelope_from) and up to ten recipients to the relay, and resets
-the transaction before any content. For mode auto and arc it queries the DNS. It
-tests that the bounce inbox is active, that the hook exists, and that the files
-of web can be used; it does not run the hook. --inbox and --label choose
-inboxes; the rest is always tested.
+sender (forward.envelope_from), up to ten recipients, and the null reverse-path
+of notices to the relay, and resets each transaction before any content. For
+mode auto and arc it queries the DNS. It tests that the bounce inbox is active,
+that the hook exists, and that the files of web can be used; it does not run the
+hook. --inbox and --label choose inboxes; the rest is always tested.
 
 With more than ` + many + ` inboxes it prints a summary and those that fail; --all prints
 all. The exit code is 75 when something fails, and 1 when everything does.

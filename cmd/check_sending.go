@@ -134,7 +134,10 @@ func checkRelay(ctx context.Context, s *services) ([]finding, error) {
 		return []finding{f}, nil
 	}
 	f.text = info.String()
-	found := append([]finding{f}, noDSN(s.cfg, info)...)
+	if o := info.NotNow; o != nil {
+		f = refusal(f, *o, "ask its operator")
+	}
+	found := slices.Concat([]finding{f}, noNull(s.cfg, info), noDSN(s.cfg, info))
 	for _, o := range info.Refused {
 		found = append(found, recipientFinding(o))
 	}
@@ -147,19 +150,39 @@ func checkRelay(ctx context.Context, s *services) ([]finding, error) {
 	return found, nil
 }
 
-// recipientFinding is a recipient that the relay did not accept. For now is not a failure: relays
-// that greylist say so to each new sender.
+// recipientFinding is a recipient that the relay did not accept.
 func recipientFinding(o forward.Outcome) finding {
 	f := finding{what: "recipient " + o.Recipient, text: o.Reply}
 	if o.Code != 0 {
-		f.text = fmt.Sprintf("the relay answers %d %s", o.Code, strings.TrimSpace(o.Enhanced+" "+o.Reply))
+		f.text = "the relay answers " + o.Said()
 	}
-	if o.Status == forward.Deferred {
+	return refusal(f, o, "correct the address in routes or notify, or ask the relay's operator")
+}
+
+// refusal is a finding whose text has a reply that is not positive. For now is not a failure:
+// relays that greylist say so to each new sender.
+func refusal(f finding, o forward.Outcome, fix string) finding {
+	if o.Code/100 == 4 {
 		f.note = true
 		f.text = strings.TrimSuffix(f.text+"; a run tries again until it is accepted; "+o.Fix, "; ")
 		return f
 	}
-	fix := cmp.Or(o.Fix, "correct the address in routes or notify, or ask the relay's operator")
-	f.err = fmt.Errorf("%s; %s", f.text, fix)
+	f.err = fmt.Errorf("%s; %s", f.text, cmp.Or(o.Fix, fix))
 	return f
+}
+
+// noNull is a finding if the relay refuses the null reverse-path. Only notices cannot go out then.
+func noNull(cfg *config.Config, info forward.Info) []finding {
+	if info.NoNull == nil {
+		return nil
+	}
+	f := finding{what: "relay", text: "it refuses MAIL FROM:<> (" + info.NoNull.Said() + ")"}
+	if len(cfg.Notify.To) > 0 {
+		f.err = fmt.Errorf("%s: notices to notify.to are not sent; ask its operator to accept the null reverse-path "+
+			"(RFC 5321 4.5.5), or set hook to be notified without mail", f.text)
+	} else {
+		f.note, f.text = true, f.text+": bounces and other automatic answers go out with the configured sender; "+
+			"ask its operator to accept the null reverse-path (RFC 5321 4.5.5)"
+	}
+	return []finding{f}
 }

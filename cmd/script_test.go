@@ -118,6 +118,10 @@ func reply(e smtpsink.Event) smtpsink.Action {
 		return smtpsink.Action{Code: 553, Text: "5.7.1 not yours"}
 	case e.Stage == "rcpt" && e.Message.From == "rcpt-foreign@firm.example":
 		return smtpsink.Action{Code: 553, Text: "5.7.1 Sender address rejected: not owned by user"}
+	case e.Stage == "rcpt" && e.Message.From == "" && e.Arg == "no-null@firm.example":
+		return smtpsink.Action{Code: 550, Text: "5.7.1 null sender refused"}
+	case e.Stage == "mail" && e.Arg == "sender-later@firm.example":
+		return smtpsink.Action{Code: 450, Text: "4.7.1 too fast"}
 	case e.Stage == "rcpt" && e.Arg == "nobody@firm.example":
 		return smtpsink.Action{Code: 550, Text: "5.1.1 no such user"}
 	case e.Stage == "rcpt" && e.Arg == "later@firm.example":

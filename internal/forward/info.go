@@ -18,19 +18,24 @@ type Info struct {
 	Relay    string    // host:port
 	TLS      string    // the version; empty without TLS
 	Login    string    // the mechanism used; empty without a login
-	Sender   string    // that it accepts: the configured one, or what SRS makes of it
+	Sender   string    // that it was told: the configured one, or what SRS makes of it
+	NotNow   *Outcome  // why it does not take mail from it now, as in a pass; nil when it does
+	NoNull   *Outcome  // why it refuses the null reverse-path; nil when it does not
 	Accepted []string  // recipients that it accepts from this sender
 	Refused  []Outcome // those that it does not accept, or not now
 	Untried  int       // recipients that were not named
 	MaxSize  int64     // of a message, in octets; 0 when there is no limit, or the relay does not say
 	UTF8     bool      // SMTPUTF8
 	DSN      bool      // delivery status notifications (RFC 3461)
+
+	ascii string // the last of Accepted that does not need SMTPUTF8
 }
 
 // Info connects, logs in, names the sender and up to ten of the recipients, resets the transaction
-// (RSET) and disconnects. No content is sent, so nobody gets anything. Many relays refuse a sender
-// only at RCPT, so without recipients such a refusal stays unknown. The error is an *Error, or the
-// context's.
+// (RSET), names the null reverse-path and the last of the recipients, and disconnects. No content
+// is sent, so nobody gets anything. Many relays refuse a sender only at RCPT, so without recipients
+// such a refusal stays unknown. The error is an *Error or the context's, and an *Error is what in a
+// pass is a fault of the relay, and nothing else.
 func (r *Relay) Info(ctx context.Context, to []string) (Info, error) {
 	if err := r.acquire(ctx); err != nil {
 		return Info{}, err
@@ -56,7 +61,32 @@ func (r *Relay) Info(ctx context.Context, to []string) (Info, error) {
 	if err = info.envelope(r, c, to); err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("name sender and recipients to the relay %s: %w", r.addr, ctx.Err())
 	}
+	if err == nil && info.NotNow == nil && !c.dead {
+		info.null(c)
+	}
 	return info, err
+}
+
+// null names the null reverse-path and a recipient that was accepted, because Postfix refuses a
+// sender only there. Only a permanent reply counts.
+func (i *Info) null(c *conn) {
+	commands := []string{"MAIL FROM:<>"}
+	if i.ascii != "" {
+		commands = append(commands, "RCPT TO:<"+i.ascii+">")
+	}
+	for _, command := range commands {
+		rep, err := c.command(command)
+		if err != nil {
+			c.dead = true
+			return
+		}
+		if rep.hasCode("5") {
+			i.NoNull = &Outcome{Status: Refused, Code: rep.code, Enhanced: rep.enhanced, Reply: rep.text, Fix: fixNull}
+		}
+		if !rep.ok() {
+			return
+		}
+	}
 }
 
 // envelope is MAIL, RCPT for each recipient, and RSET.
@@ -78,7 +108,12 @@ func (i *Info) envelope(r *Relay, c *conn, to []string) error {
 		return &Error{Relay: r.addr, Stage: StageMAIL, Err: err}
 	case !rep.ok():
 		v, fix := r.blame(StageMAIL, rep)
-		return r.replied(StageMAIL, v, rep, fix)
+		if v == relayDown || v == relayRefuses {
+			return r.replied(StageMAIL, v, rep, fix)
+		}
+		i.Sender = from.Text
+		i.NotNow = &Outcome{Status: Deferred, Code: rep.code, Enhanced: rep.enhanced, Reply: rep.text, Fix: fix}
+		return nil
 	}
 	i.Sender = from.Text
 	defer func() { _, _ = c.reset() }() // the connection ends after it in any case
@@ -138,6 +173,9 @@ func (i *Info) recipient(r *Relay, c *conn, rcpt address.Address) error {
 		return &Error{Relay: r.addr, Stage: StageRCPT, Err: err}
 	}
 	if rep.ok() {
+		if !rcpt.UTF8 {
+			i.ascii = rcpt.Wire
+		}
 		i.Accepted = append(i.Accepted, rcpt.Text)
 		return nil
 	}

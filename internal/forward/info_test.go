@@ -30,7 +30,8 @@ func TestInfoNamesTheSender(t *testing.T) {
 		{"and a relay without it", "köln@example.com", nil, nil, "", "MAIL 0 permanent"},
 		{"refused", "", refuse, nil, "", "MAIL 553 permanent"},
 		{"refused with SRS", SRS, refuse, nil, "", "MAIL 553 permanent"},
-		{"refused for now", "", answers{"mail": say(451, "4.3.0 later")}, nil, "", "MAIL 451 temporary"},
+		{"not now, as in a pass", "", answers{"mail": say(451, "4.3.0 later")}, nil, me, ""},
+		{"shutting down", "", answers{"mail": say(421, "4.3.2 bye")}, nil, "", "MAIL 421 temporary"},
 		{"it hangs up", "", answers{"mail": {Drop: true}}, nil, "", "MAIL 0 temporary"},
 		{"it does not take it back", "", answers{"rset": say(500, "5.5.1 what?")}, nil, me, ""},
 	}
@@ -51,6 +52,59 @@ func TestInfoNamesTheSender(t *testing.T) {
 			defer stages.mu.Unlock()
 			if slices.Contains(stages.stages, "rcpt") {
 				t.Errorf("the relay got %v, want no recipient", stages.stages)
+			}
+		})
+	}
+}
+
+// TestInfoNamesTheNullReversePath: notices need it. Only a permanent reply is a refusal, also
+// one to RCPT, for a recipient that is accepted from the configured sender.
+func TestInfoNamesTheNullReversePath(t *testing.T) {
+	no := say(550, "5.7.1 no null sender")
+	for _, tt := range []struct {
+		name         string
+		stage        string // where the null reverse-path gets the reply
+		reply        smtpsink.Action
+		also         answers
+		to           []string
+		want, naming string
+	}{
+		{"accepted", "", smtpsink.Action{}, nil, []string{"a@example.com"}, "", "<a@example.com"},
+		{"at MAIL", "mail", no, nil, nil, "550 5.7.1 no null sender", "<"},
+		{
+			"at RCPT", "rcpt", no, nil,
+			[]string{"köln@example.com", "a@example.com"},
+			"550 5.7.1 no null sender", "<a@example.com",
+		},
+		{"for now", "rcpt", say(450, "4.2.0 greylisted"), nil, []string{"a@example.com"}, "", "<a@example.com"},
+		{"it hangs up", "mail", smtpsink.Action{Drop: true}, nil, nil, "", "<"},
+		{"the recipient is unknown anyway", "", no, answers{"rcpt": no}, []string{"a@example.com"}, "", "<"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var naming log
+			reply := script(tt.also)
+			s := sink(t, smtpsink.Options{Reply: func(e smtpsink.Event) smtpsink.Action {
+				null := e.Stage == "mail" && e.Arg == "" || e.Stage == "rcpt" && e.Message.From == ""
+				if null {
+					naming.add(smtpsink.Event{Stage: "<" + e.Arg})
+				}
+				if null && e.Stage == tt.stage {
+					return tt.reply
+				}
+				return reply(e)
+			}})
+			info, err := relayOn(t, s.Port()).Info(t.Context(), tt.to)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if info.NoNull != nil {
+				got = info.NoNull.Said()
+			}
+			naming.mu.Lock()
+			defer naming.mu.Unlock()
+			if last := naming.stages[len(naming.stages)-1]; got != tt.want || last != tt.naming {
+				t.Errorf("NoNull is %q after %q, want %q after %q", got, last, tt.want, tt.naming)
 			}
 		})
 	}

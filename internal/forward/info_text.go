@@ -14,6 +14,9 @@ func (i Info) String() string {
 	if i.Login != "" {
 		out += ", logged in with " + i.Login
 	}
+	if n := i.NotNow; n != nil {
+		return out + ", answers " + n.Said() + " to MAIL FROM:<" + i.Sender + ">"
+	}
 	out += ", accepts MAIL FROM:<" + i.Sender + ">"
 	switch tried := len(i.Accepted) + len(i.Refused); {
 	case tried == 0:

@@ -243,7 +243,8 @@ func TestInfoStaysWithinTheLimit(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(info, want) {
 		t.Errorf("Info = %+v, %v, want %+v", info, err, want)
 	}
-	stages.want(t, "connect", "ehlo", "mail", "rcpt", "data", "dot", "quit", "connect", "ehlo", "mail", "rset", "quit")
+	stages.want(t, "connect", "ehlo", "mail", "rcpt", "data", "dot", "quit",
+		"connect", "ehlo", "mail", "rset", "mail", "quit")
 }
 
 // TestIdleConnectionCountsUntilItIsClosed: while the relay is slow to say goodbye, there is no

@@ -41,6 +41,11 @@ type Outcome struct {
 	Fix   string // empty when it is not a matter of configuration
 }
 
+// Said is the reply in one line, with its codes.
+func (o Outcome) Said() string {
+	return strings.TrimSpace(fmt.Sprintf("%d %s", o.Code, strings.TrimSpace(o.Enhanced+" "+o.Reply)))
+}
+
 // Stage is where in a session something went wrong.
 type Stage string
 
