@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -132,5 +133,39 @@ func TestReplacedFile(t *testing.T) {
 		if err := use(); err != nil {
 			t.Errorf("%s after the file is back: %v", name, err)
 		}
+	}
+}
+
+// TestDeletedLog: no connection, open or new, goes on with a log that other processes do not find:
+// each would write to a log of its own. What was committed stays if there is no other process.
+func TestDeletedLog(t *testing.T) {
+	for _, end := range []string{"-wal", "-shm"} {
+		t.Run(end, func(t *testing.T) {
+			cfg := freshSQLite(t)
+			db, err := Open(testContext(t), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			change := func() error {
+				return db.Tx(testContext(t), func(tx *gorm.DB) error {
+					return Run(tx, "INSERT INTO contacts (name, email, keywords, is_active) VALUES ('', '', '', 1)")
+				})
+			}
+			if err := errors.Join(change(), db.Replaced(), os.Remove(cfg.Path+end)); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // with the open connection, and with a new one
+				wantText(t, change(), cfg.Path+end, "was deleted while postrider had", "run postrider again")
+			}
+			wantText(t, db.Replaced(), "was deleted while postrider had the database open")
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			var rows int
+			err = openMigrated(t, cfg).pool.QueryRow("SELECT COUNT(*) FROM contacts").Scan(&rows)
+			if err != nil || rows != 1 {
+				t.Errorf("there are %d rows (%v), want what was committed", rows, err)
+			}
+		})
 	}
 }

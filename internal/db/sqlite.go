@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"gorm.io/driver/sqlite"
 	"gorm.io/gorm"
@@ -47,8 +48,8 @@ func (db *DB) openSQLite(ctx context.Context, cfg Config) (gorm.Dialector, error
 	if is.IsDir() {
 		return nil, cannotOpen(SQLite, path, errors.New("database.path is a directory"), "name the file in it")
 	}
-	file := sqliteFile{abs, is}
-	db.file = &file
+	file := &sqliteFile{path: abs, is: is}
+	db.file = file
 	pool, err := db.sqlitePool(ctx, file, "", "BEGIN IMMEDIATE")
 	if err != nil {
 		return nil, db.unreachable(err)
@@ -74,7 +75,7 @@ func (db *DB) openSQLite(ctx context.Context, cfg Config) (gorm.Dialector, error
 
 // sqlitePool opens a pool of one connection. Writers of one process queue up in database/sql, which
 // is fair, instead of polling a busy file.
-func (db *DB) sqlitePool(ctx context.Context, file sqliteFile, options, begin string) (*sql.DB, error) {
+func (db *DB) sqlitePool(ctx context.Context, file *sqliteFile, options, begin string) (*sql.DB, error) {
 	connector, err := modernc.NewConnector(sqliteURI(file.path) + options)
 	if err != nil {
 		return nil, err
@@ -90,12 +91,21 @@ func (db *DB) sqlitePool(ctx context.Context, file sqliteFile, options, begin st
 
 // sqliteFile is the file that the path named first.
 type sqliteFile struct {
-	path string
-	is   os.FileInfo
+	path  string
+	is    os.FileInfo
+	apart atomic.Bool // a connection uses -wal or -shm files that others do not find
 }
 
-// check fails if the path no longer names the file.
-func (f sqliteFile) check() error {
+// logs are the files -wal and -shm, nil where there is none.
+func (f *sqliteFile) logs() (logs [2]os.FileInfo) {
+	for i, end := range []string{"-wal", "-shm"} {
+		logs[i], _ = os.Stat(f.path + end)
+	}
+	return logs
+}
+
+// check fails if the path no longer names the file, or its log.
+func (f *sqliteFile) check() error {
 	now, err := os.Stat(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -103,6 +113,9 @@ func (f sqliteFile) check() error {
 			"put it back, or mount its disk; or "+restoreFile, f.path)
 	case err == nil && !os.SameFile(now, f.is):
 		err = fmt.Errorf("the database file %s was replaced while postrider had it open; run postrider again", f.path)
+	case err == nil && f.apart.Load():
+		err = fmt.Errorf("%[1]s-wal or %[1]s-shm was deleted while postrider had the database open; "+
+			"run postrider again: what was committed last may be lost, and sent again", f.path)
 	}
 	return err
 }
@@ -117,13 +130,14 @@ func (db *DB) Replaced() error {
 }
 
 // sameFile opens and uses connections to a file only while its path still names it, because
-// everything written to a replaced file is lost.
+// everything written to a replaced file is lost. It is the same with the files -wal and -shm, which
+// SQLite keeps as long as a connection is open that has read.
 type sameFile struct {
 	driver.Connector
-	file sqliteFile
+	file *sqliteFile
 }
 
-// Connect opens a connection.
+// Connect opens a connection, which reads.
 func (c sameFile) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := c.file.check(); err != nil {
 		return nil, err
@@ -132,18 +146,30 @@ func (c sameFile) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fileConn{conn.(preparer), c.file}, nil
+	inner := conn.(preparer)
+	if _, err := inner.ExecContext(ctx, "SELECT 1 FROM sqlite_schema", nil); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return &fileConn{inner, c.file, c.file.logs()}, nil
 }
 
 // fileConn is a connection of sameFile.
 type fileConn struct {
 	preparer
-	file sqliteFile
+	file *sqliteFile
+	logs [2]os.FileInfo
 }
 
 // ResetSession is called before each use but the first. Instead of a connection that it refuses,
 // database/sql opens one: its error says why.
-func (c fileConn) ResetSession(ctx context.Context) error {
+func (c *fileConn) ResetSession(ctx context.Context) error {
+	for i, now := range c.file.logs() {
+		if c.logs[i] == nil {
+			c.logs[i] = now // another journal mode was set before
+		} else if now == nil || !os.SameFile(c.logs[i], now) {
+			c.file.apart.Store(true)
+		}
+	}
 	if c.file.check() != nil {
 		return driver.ErrBadConn
 	}
