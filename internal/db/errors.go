@@ -12,9 +12,11 @@ import (
 	"strings"
 	"syscall"
 
+	modernc "modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"postrider/internal/secret"
+	"postrider/internal/text"
 )
 
 // MissingError is an SQLite file that is not there.
@@ -151,6 +153,9 @@ func fixSQLite(path string, err error) string {
 	if fix := fixWrite(path); fix != "" {
 		return fix
 	}
+	if sqliteError(err) == sqlite3.SQLITE_CANTOPEN && mayWrite(path) == nil && mayWrite(dir) == nil {
+		return "this user can write the file and its directory, so perhaps too many files are open: " + text.RaiseFiles
+	}
 	return fmt.Sprintf("make sure that this user can write the file and the directory %s, or change database.path", dir)
 }
 
@@ -213,8 +218,14 @@ const restoreFile = "stop postrider, delete the -wal and -shm beside it, and res
 
 // fixFile is what to do about a damaged file or disk; empty for other errors.
 func fixFile(err error) string {
+	if fix := text.NoFiles(err); fix != "" {
+		return fix
+	}
 	code := sqliteError(err)
 	switch {
+	case isShort(err):
+		return "its -wal was deleted while another process had it open: stop every process of postrider, " +
+			"and run it again; or its disk is failing"
 	case code == sqlite3.SQLITE_NOTADB, code == sqlite3.SQLITE_CORRUPT:
 		return "the file is damaged or not a database: " + restoreFile + "; or set database.path to another file"
 	case code == sqlite3.SQLITE_IOERR, code == sqlite3.SQLITE_FULL,
@@ -224,7 +235,17 @@ func fixFile(err error) string {
 	return ""
 }
 
+// isShort reports that a file ends too early. It is the log that does, if it was made again while
+// the index in -shm is still that of the old one.
+func isShort(err error) bool {
+	e, ok := errors.AsType[*modernc.Error](err)
+	return ok && e.Code() == sqlite3.SQLITE_IOERR_SHORT_READ
+}
+
 func fixMySQL(err error) string {
+	if fix := text.NoFiles(err); fix != "" {
+		return fix
+	}
 	if errors.As(err, new(*tooOldError)) {
 		return "upgrade it to MySQL 8.0 or MariaDB 10.6"
 	}

@@ -14,6 +14,7 @@ import (
 
 	"postrider/internal/address"
 	"postrider/internal/proxy"
+	"postrider/internal/text"
 	"postrider/internal/transcript"
 
 	"github.com/wneessen/go-mail/smtp"
@@ -67,6 +68,9 @@ func (r *Relay) connect(ctx context.Context) (net.Conn, error) {
 }
 
 func unreached(err error) string {
+	if fix := text.NoFiles(err); fix != "" {
+		return fix
+	}
 	if _, ok := errors.AsType[*proxy.SettingError](err); ok {
 		return "correct smtp.proxy, ALL_PROXY or HTTPS_PROXY"
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -126,5 +127,8 @@ func TestUnreached(t *testing.T) {
 		if fix := unreached(err); !strings.Contains(err.Error(), tt.says) || !strings.Contains(fix, tt.fix) {
 			t.Errorf("the error is %q, and the fix %q; want %q and %q", err, fix, tt.says, tt.fix)
 		}
+	}
+	if fix := unreached(&net.OpError{Op: "dial", Err: syscall.EMFILE}); !strings.Contains(fix, "limit of open files") {
+		t.Errorf("the fix is %q; want the limit of open files", fix)
 	}
 }

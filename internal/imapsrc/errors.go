@@ -183,6 +183,8 @@ func (c *Conn) explainLost(out *Error, err error) {
 		out.Kind, out.Err = KindTLS, c.refusedUs(wireErr)
 	case wireErr != nil:
 		out.Err = wireErr
+	case c.wire == nil && text.NoFiles(err) != "":
+		out.Err = fmt.Errorf("%w; %s", err, text.NoFiles(err))
 	case errors.As(err, &dns) && dns.IsNotFound:
 		out.Err = fmt.Errorf("there is no host %s; check the spelling (%w)", dns.Name, err)
 	case dns != nil:

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -369,6 +370,17 @@ func TestCorpus(t *testing.T) {
 			if strings.ContainsAny(v, "\r\n") {
 				t.Errorf("%s: a value is %q, want it without line ends", f, v)
 			}
+		}
+	}
+}
+
+// TestSpoolError: the fix is about the disk, unless the error is not.
+func TestSpoolError(t *testing.T) {
+	for err, want := range map[error]string{
+		syscall.ENOSPC: "free disk space there", syscall.EMFILE: "(raise the limit of open files)",
+	} {
+		if got := spoolErr(err).Error(); !strings.Contains(got, want) {
+			t.Errorf("the error is %q, want %q in it", got, want)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
+	"syscall"
 )
 
 // Spooler makes spools that share one memory budget. The zero value keeps nothing in memory.
@@ -193,6 +194,9 @@ func (b *Spool) toFile() error {
 func spoolErr(err error) error {
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		return fmt.Errorf("spool a message to a temporary file: %w (raise the limit of open files)", err)
 	}
 	return fmt.Errorf("spool a message to a temporary file: %w (free disk space there, "+
 		"or set TMPDIR to a directory with space that this user can write)", err)
