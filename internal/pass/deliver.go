@@ -195,7 +195,7 @@ func (d *deliverer) unrecorded(ctx context.Context, j *job, ds []tasks.Delivery,
 	if errors.Is(err, tasks.ErrLeaseLost) {
 		d.logAccepted(j, ds)
 		d.log.Warn("the task was changed concurrently, and nothing more is sent", "task", j.claim.Task.ID, "error", err)
-		return "", nil
+		return afterLoss(ds), nil
 	}
 	_, released := d.release(ctx, j, text.Error(err), d.pass.Config.Policy.Base, ds)
 	return "", errors.Join(err, released)

@@ -79,6 +79,9 @@ func TestLeaseLostBeforeItIsFinished(t *testing.T) {
 		if rep.Totals.Forwarded != 2 {
 			t.Errorf("%d count as forwarded, want the 2 that were recorded", rep.Totals.Forwarded)
 		}
+		if rep.Totals.Retry != 1 || rep.Clean() {
+			t.Errorf("%d count as to be retried, want the one whose end is not known", rep.Totals.Retry)
+		}
 	})
 }
 
@@ -91,7 +94,11 @@ func TestLeaseLostBetweenTransactions(t *testing.T) {
 				s.relay.max = 1
 				s.registered(boxA, "one")
 				s.stealAt("Sending", "one", nth)
-				s.wantNoError(s.run())
+				rep := s.run()
+				s.wantNoError(rep)
+				if rep.Totals.Retry != 1 {
+					t.Errorf("%d count as to be retried, want the one whose end is not known", rep.Totals.Retry)
+				}
 				s.wantStolen("one")
 				s.wantSent("one a@x.example")
 				s.wantLog("could not be recorded", "task=", "recipient=a@x.example", `reply="queued as one"`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -100,9 +101,20 @@ func (d *deliverer) ended(j *job, s tasks.Status, ds []tasks.Delivery, err error
 	}
 	if errors.Is(err, tasks.ErrLeaseLost) {
 		d.log.Warn("the task was changed concurrently before its end was recorded", "task", id, "as", s, "error", err)
-		return "", nil
+		return afterLoss(ds), nil
 	}
 	return "", err
+}
+
+// afterLoss is how a claim counts whose lease was lost: to be retried if the message may have
+// arrived, because whoever has the task now does not know that it did.
+func afterLoss(ds []tasks.Delivery) tasks.Status {
+	if slices.ContainsFunc(ds, func(to tasks.Delivery) bool {
+		return to.Status == tasks.Sending || to.Status == tasks.Delivered && to.DeliveredAt == nil
+	}) {
+		return tasks.Error
+	}
+	return ""
 }
 
 // made has the registry record a claim that was only offered.
