@@ -18,10 +18,14 @@ type Rewind struct {
 	Fresh      int // these the next run registers
 }
 
+// New reports whether the folder was never scanned, so that there is no cursor to move.
+func (r Rewind) New() bool { return r.Folder.InitializedAt == nil }
+
 // Moves reports whether the cursor is above its new place.
 func (r Rewind) Moves() bool { return r.To < r.Folder.LastSeenUID }
 
 // PlanRewind finds out on the server where the cursors of the folders would go. It changes nothing.
+// A folder that was never scanned is an error only if there is no other one.
 func PlanRewind(
 	ctx context.Context, src Source, known tasks.Registrar, in inbox.Inbox, back inbox.Back,
 ) ([]Rewind, error) {
@@ -32,6 +36,10 @@ func PlanRewind(
 	var plans []Rewind
 	for _, f := range folders {
 		p := Rewind{Folder: f, To: back.UID}
+		if p.New() && slices.ContainsFunc(folders, func(f inbox.Folder) bool { return f.InitializedAt != nil }) {
+			plans = append(plans, p)
+			continue
+		}
 		if err := p.plan(ctx, src, known, in, back.Since); err != nil {
 			return nil, err
 		}
@@ -41,7 +49,7 @@ func PlanRewind(
 }
 
 func (r *Rewind) plan(ctx context.Context, src Source, known tasks.Registrar, in inbox.Inbox, since string) error {
-	if r.Folder.InitializedAt == nil {
+	if r.New() {
 		return fmt.Errorf("folder %q was never scanned and has no cursor yet; "+
 			"to choose where it begins: `postrider inbox set %s --start all`",
 			r.Folder.Name, text.Arg(in.Address))
