@@ -301,6 +301,11 @@ func (a *app) inboxSet(ctx context.Context, address string, changes inbox.Change
 					"to move it back, see `postrider inbox rewind --help`\n", f.Name)
 			}
 		}
+		if in.Active && (changes.Folders != nil || changes.Host != nil || changes.Username != nil) {
+			if err := a.noteShared(ctx, s, in); err != nil {
+				return err
+			}
+		}
 		needed, err := s.logins(ctx)
 		if err != nil {
 			return err
