@@ -139,3 +139,17 @@ func TestDayWithoutMidnight(t *testing.T) {
 	s.get("/messages?since=2026-09-06").has(t, http.StatusOK, "No message matches.")
 	s.get("/").has(t, http.StatusOK, "<title>Sat 5 Sep: 1 forwarded,", "<title>Sun 6 Sep: 0 forwarded,")
 }
+
+// TestDestinationOnce: a destination that fails is listed once, also if its events are too old. One
+// that is only slow is an alert.
+func TestDestinationOnce(t *testing.T) {
+	minute := time.Minute
+	s := newSite(t, func(s *site) { s.alerts = health.Limits{EventsWaiting: &minute} })
+	s.follows = []outbox.Standing{
+		{Name: "crm", OldestWaiting: time.Hour, LastError: "connection refused"},
+		{Name: "slow", OldestWaiting: time.Hour},
+	}
+	home := s.get("/")
+	home.has(t, http.StatusOK, "events for crm: 0 waiting", "events for slow: age of the oldest waiting event")
+	home.lacks(t, "events for crm: age of")
+}
