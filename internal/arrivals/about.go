@@ -62,7 +62,9 @@ func (b *Book) byToken(ctx context.Context, r bounce.Report) ([]statement, strin
 	}
 	var out []statement // the one that says most
 	for _, f := range fates {
-		if s := stated(t, d, f); len(out) == 0 || s.arrival.Beyond(out[0].arrival) {
+		s := stated(t, d, f)
+		s.earlier = s.earlier || t.Requeued() && ref.Before(d.Attempts)
+		if len(out) == 0 || s.arrival.Beyond(out[0].arrival) {
 			out = []statement{s}
 		}
 	}
@@ -154,6 +156,9 @@ func arrivalOf(f bounce.Fate, recipient string) tasks.Arrival {
 // record writes the statements into the registry.
 func (b *Book) record(ctx context.Context, about []statement) error {
 	for _, s := range about {
+		if s.earlier {
+			continue
+		}
 		changed, err := b.queue.Arrived(ctx, b.cfg.Worker, s.task, s.recipient, s.arrival)
 		switch {
 		case errors.Is(err, tasks.ErrNotFound): // purged, or decided again, meanwhile
@@ -175,7 +180,7 @@ func sentence(about []statement) string {
 	for _, s := range about {
 		part := fmt.Sprintf("task %d %s: %s", s.task, s.arrival.Status, s.arrival.Line(s.recipient))
 		if s.earlier {
-			part += " (dated before the task was requeued, not recorded)"
+			part += " (about an attempt before the task was requeued, not recorded)"
 		}
 		parts = append(parts, part)
 	}

@@ -155,9 +155,9 @@ var (
 // TestReadByToken: only a valid token names the delivery, and the report says what became of it.
 func TestReadByToken(t *testing.T) {
 	ours := signer(t, secret, day0)
-	to := func(task int64) string { return ours.ReversePath(task, "gone@other.example") }
-	forged := signer(t, "another secret, as long", day0).ReversePath(7, "gone@other.example")
-	expired := signer(t, secret, day0.AddDate(0, 0, -30)).ReversePath(7, "gone@other.example")
+	to := func(task int64) string { return ours.ReversePath(task, 1, "gone@other.example") }
+	forged := signer(t, "another secret, as long", day0).ReversePath(7, 1, "gone@other.example")
+	expired := signer(t, secret, day0.AddDate(0, 0, -30)).ReversePath(7, 1, "gone@other.example")
 	const bounced = "w: 7 gone@Other.example bounced 550 mx.other.example"
 	for _, tt := range []struct {
 		name, raw string
@@ -231,11 +231,11 @@ func TestReadByToken(t *testing.T) {
 			nil, "task 99, which it is about, is no longer in the registry",
 		},
 		{
-			"another recipient", reported(ours.ReversePath(7, "other@other.example"), goneFailed),
+			"another recipient", reported(ours.ReversePath(7, 1, "other@other.example"), goneFailed),
 			nil, "is no longer a recipient of task 7",
 		},
 		{
-			"not sent yet", reported(ours.ReversePath(7, "later@other.example"), laterFailed),
+			"not sent yet", reported(ours.ReversePath(7, 1, "later@other.example"), laterFailed),
 			nil, "the delivery to later@other.example is now pending; the report is not used",
 		},
 		{"an absence note", absent, nil, "report: an automatic answer"},
@@ -318,13 +318,42 @@ func TestReadEarlier(t *testing.T) {
 				}
 				r.tasks[id] = task
 			}
-			to := signer(t, secret, day0).ReversePath(7, "gone@other.example")
+			to := signer(t, secret, day0).ReversePath(7, 1, "gone@other.example")
 			says, _, err := book(t, r, tokens).Read(t.Context(), parsed(t, reported(to, dated)), false)
 			said := strings.HasSuffix(says, "no such user at mx.other.example "+
-				"(dated before the task was requeued, not recorded)")
+				"(about an attempt before the task was requeued, not recorded)")
 			if err != nil || said != requeued {
 				t.Errorf("requeued %t: Read = %q, %v; want it to say whether it is not recorded", requeued, says, err)
 			}
+		}
+	}
+}
+
+// TestReadCopy: a copy of a report, with any date, says nothing of an attempt after the task was
+// requeued. Without that the delivery of record may be an earlier attempt.
+func TestReadCopy(t *testing.T) {
+	for _, tt := range []struct {
+		requeued          bool
+		attempt, attempts int
+		recorded          bool
+	}{
+		{true, 1, 2, false}, {true, 2, 2, true}, {true, 255, 256, false}, {true, 2, 1, true},
+		{false, 1, 2, true},
+	} {
+		r := newRegistry()
+		task := r.tasks[7]
+		for i := range task.Deliveries {
+			task.Deliveries[i].Attempts = tt.attempts
+		}
+		task.QueuedAt = task.CreatedAt
+		if tt.requeued {
+			task.QueuedAt = day0
+		}
+		r.tasks[7] = task
+		to := signer(t, secret, day0).ReversePath(7, tt.attempt, "gone@other.example")
+		says, _, err := book(t, r, true).Read(t.Context(), parsed(t, reported(to, goneFailed)), false)
+		if err != nil || len(r.said) == 1 != tt.recorded {
+			t.Errorf("%+v: Read = %q, %v, and records %q", tt, says, err, r.said)
 		}
 	}
 }
@@ -335,7 +364,7 @@ func TestReadFails(t *testing.T) {
 	for _, tokens := range []bool{true, false} {
 		r := newRegistry()
 		r.fails = away
-		to := signer(t, secret, day0).ReversePath(7, "gone@other.example")
+		to := signer(t, secret, day0).ReversePath(7, 1, "gone@other.example")
 		_, _, err := book(t, r, tokens).Read(t.Context(), parsed(t, reported(to, goneFailed)), false)
 		if !errors.Is(err, away) {
 			t.Errorf("Read = %v, want the registry's error", err)
@@ -358,7 +387,7 @@ func TestOf(t *testing.T) {
 
 // FuzzForged: whatever a report says, without a token of ours no delivery changes.
 func FuzzForged(f *testing.F) {
-	forged := signer(f, "another secret, as long", day0).ReversePath(7, "gone@other.example")
+	forged := signer(f, "another secret, as long", day0).ReversePath(7, 1, "gone@other.example")
 	token := strings.TrimSuffix(strings.TrimPrefix(forged, "bounces+"), "@firm.example")
 	envelope := "Original-Envelope-Id: " + token + "\r\n"
 	for _, raw := range []string{

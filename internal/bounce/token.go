@@ -40,14 +40,15 @@ type Signer struct {
 	now           func() time.Time
 }
 
-// A token is, in base32, task (1 to 9 octets) | day (2) | recipient (5) | signature (10). Its
-// letters are lower case. Upper case means the same, because servers on the way may change the
-// case.
+// A token is, in base32, task (1 to 9 octets) | attempt (1) | day (2) | recipient (5) | signature
+// (10). Its letters are lower case. Upper case means the same, because servers on the way may
+// change the case.
 const (
+	attemptOctets   = 1
 	dayOctets       = 2
 	recipientOctets = 5
 	signatureOctets = 10
-	maxOctets       = 9 + dayOctets + recipientOctets + signatureOctets
+	maxOctets       = 9 + attemptOctets + dayOctets + recipientOctets + signatureOctets
 
 	maxLocal = 64 // octets of a local part (RFC 5321 4.5.3.1.1)
 	day      = 24 * time.Hour
@@ -84,15 +85,15 @@ func NewSigner(cfg Config) (*Signer, error) {
 	return s, nil
 }
 
-// ReversePath is the address that bounces of a delivery come to. task is above 0.
-func (s *Signer) ReversePath(task int64, recipient string) string {
-	return s.before + s.Token(task, recipient) + s.after
+// ReversePath is the address that bounces of an attempt at a delivery come to. task is above 0.
+func (s *Signer) ReversePath(task int64, attempt int, recipient string) string {
+	return s.before + s.Token(task, attempt, recipient) + s.after
 }
 
 // Token is what replaces {token}: letters and digits, which can also be an ENVID (RFC 3461 4.4).
-func (s *Signer) Token(task int64, recipient string) string {
+func (s *Signer) Token(task int64, attempt int, recipient string) string {
 	k := s.keys[0]
-	b := binary.AppendUvarint(nil, uint64(task))
+	b := append(binary.AppendUvarint(nil, uint64(task)), byte(attempt))
 	b = binary.BigEndian.AppendUint16(b, uint16(s.now().Unix()/int64(day/time.Second)))
 	b = append(b, k.recipient(recipient)...)
 	return encoding.EncodeToString(append(b, k.sign(b)...))
@@ -103,9 +104,13 @@ type Ref struct {
 	Task int64
 	Made time.Time // the day, in UTC
 
+	attempt   byte // the lowest octet of its number
 	recipient []byte
 	by        *key
 }
+
+// Before reports whether the token was made for an attempt before the one with that number.
+func (r Ref) Before(attempt int) bool { return int8(byte(attempt)-r.attempt) > 0 }
 
 // Is reports whether the token was made for that recipient, in any spelling of the address.
 func (r Ref) Is(recipient string) bool {
@@ -136,16 +141,19 @@ func (s *Signer) ReadToken(token string) (Ref, error) {
 		return Ref{}, ErrForged
 	}
 	task, n := binary.Uvarint(b)
-	if n <= 0 || int64(task) <= 0 || len(b) != n+dayOctets+recipientOctets+signatureOctets {
+	if n <= 0 || int64(task) <= 0 || len(b) != n+attemptOctets+dayOctets+recipientOctets+signatureOctets {
 		return Ref{}, ErrForged
 	}
 	signed, signature := b[:len(b)-signatureOctets], b[len(b)-signatureOctets:]
-	made := time.Unix(0, 0).UTC().Add(time.Duration(binary.BigEndian.Uint16(b[n:])) * day)
+	days := signed[n+attemptOctets:]
+	made := time.Unix(0, 0).UTC().Add(time.Duration(binary.BigEndian.Uint16(days)) * day)
 	for _, k := range s.keys {
 		if !hmac.Equal(signature, k.sign(signed)) {
 			continue
 		}
-		ref := Ref{Task: int64(task), Made: made, recipient: bytes.Clone(signed[n+dayOctets:]), by: k}
+		ref := Ref{
+			Task: int64(task), Made: made, attempt: signed[n], recipient: bytes.Clone(days[dayOctets:]), by: k,
+		}
 		if s.now().Sub(made).Truncate(day) > s.maxAge {
 			return ref, ErrExpired
 		}

@@ -52,7 +52,8 @@ func (t *Transaction) first(env Envelope) Envelope {
 		t.rest = append(t.rest, address.Address{Text: to})
 	}
 	env.To = env.To[:1]
-	env.From = t.relay.cfg.Signer.ReversePath(t.task, env.To[0])
+	t.attempt = env.Attempts[env.To[0]] + 1
+	env.From = t.relay.cfg.Signer.ReversePath(t.task, t.attempt, env.To[0])
 	return env
 }
 

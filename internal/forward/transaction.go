@@ -15,6 +15,7 @@ type Transaction struct {
 	relay    *Relay
 	from     address.Address
 	task     int64 // of the delivery; 0: the reverse-path names none
+	attempt  int   // likewise
 	nullOnly bool  // use no other sender if the relay refuses the null one
 	to, rest []address.Address
 	content  *Content

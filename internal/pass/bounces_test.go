@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"postrider/internal/forward"
 	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
@@ -81,6 +82,38 @@ func TestReports(t *testing.T) {
 	r.want(r.run(), Counters{Skipped: 1}) // it is read again when it is claimed
 	if want := []string{"report 1", "letter", "report 2", "report 1"}; !slices.Equal(f.read, want) {
 		t.Errorf("read were %q, want %q", f.read, want)
+	}
+}
+
+// attemptsSeen is a relay that keeps which attempts the envelopes say there were before.
+type attemptsSeen struct {
+	Relay
+	before []int
+}
+
+func (r *attemptsSeen) Begin(ctx context.Context, env forward.Envelope, c *forward.Content) (Transaction, error) {
+	r.before = append(r.before, env.Attempts[env.To[0]])
+	return r.Relay.Begin(ctx, env, c)
+}
+
+// TestAttemptAfterABounce: the relay gets to know which attempt it is, for the reverse-path: a
+// report about the first one says nothing of the second.
+func TestAttemptAfterABounce(t *testing.T) {
+	r := newRig(t, nil)
+	seen := &attemptsSeen{Relay: r.Relay}
+	r.Relay = seen
+	r.add("all")
+	r.subjects("letter")
+	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
+	got, err := r.queue.Get(t.Context(), 1)
+	check(t, err)
+	_, err = r.queue.Arrived(t.Context(), "test", 1, got.Deliveries[0].Recipient, tasks.Arrival{Status: tasks.Bounced})
+	check(t, err)
+	_, err = r.queue.Requeue(t.Context(), tasks.By{Who: "test"}, 1)
+	check(t, err)
+	r.want(r.run(), Counters{Forwarded: 1})
+	if !slices.Equal(seen.before, []int{0, 1}) {
+		t.Errorf("attempts before: %v, want 0, then 1", seen.before)
 	}
 }
 

@@ -109,6 +109,7 @@ func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (task
 	env := forward.Envelope{}
 	if err == nil {
 		env = d.pass.Relay.Envelope(j.msg, forward.Trace{Inbox: d.in.Address, TaskID: j.claim.Task.ID}, a.to)
+		env.Attempts = a.attempts()
 	}
 	for len(env.To) > 0 && err == nil {
 		env.To, err = d.transact(ctx, j, a, env)
