@@ -308,6 +308,15 @@ func TestReadCSVFaults(t *testing.T) {
 		{"UTF-16 without a mark", "n\x00a\x00m\x00e\x00", []string{"p.csv:1: has zero octets"}},
 		{"workbook", "PK\x03\x04...", []string{"p.csv: is a workbook, not a CSV file"}},
 		{
+			"all of a line at once", "name,email,active\nAnn,a@x.example,yes\nCyd,nowhere,perhaps\nAnn,a@x.example,perhaps\n",
+			[]string{
+				`p.csv:3: active is "perhaps"; write yes or no`,
+				`p.csv:3: email: "nowhere" is not an address; write it like name@domain.example`,
+				`p.csv:4: active is "perhaps"; write yes or no`,
+				"p.csv:4: Ann <a@x.example> appears before, in p.csv:2; remove one of the two",
+			},
+		},
+		{
 			"all at once, after a field of two lines",
 			"name,email,keywords,active\n\"Bert\nB.\",,,\n,,ok,\nCyd,nowhere,x,\n" +
 				"Dan,,,perhaps\nEve\nAnn,,,\nFay,f@x.example,,\nFay,F@X.example,,\n\"Gil\n",

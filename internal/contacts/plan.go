@@ -70,8 +70,8 @@ func plan(all []Contact, entries []Entry) ([]Change, error) {
 	first := map[string]string{} // Entry.Where of the first entry for each contact, by key
 	for _, e := range entries {
 		c, err := index.change(e)
-		if err == nil {
-			err = checkRepeated(first, e, c)
+		if c.New.Name != "" {
+			err = errors.Join(err, checkRepeated(first, e, c))
 		}
 		if err != nil {
 			errs = append(errs, text.At(e.Where, err))
@@ -128,8 +128,10 @@ func newIndex(all []Contact) index {
 	return x
 }
 
+// change returns everything that is wrong with an entry. The contact is empty if it cannot be found
+// out who it is.
 func (x index) change(e Entry) (Change, error) {
-	if e.Fault != nil {
+	if e.Fault != nil && e.Name == "" && e.Email == "" {
 		return Change{}, e.Fault
 	}
 	c := Contact{Name: e.Name, Email: e.Email, Keywords: e.Keywords, Active: true}
@@ -137,11 +139,11 @@ func (x index) change(e Entry) (Change, error) {
 		c.Active = *e.Active
 	}
 	if err := c.normalize(); err != nil {
-		return Change{}, err
+		return Change{}, errors.Join(e.Fault, err)
 	}
 	old, err := x.find(c)
-	if err != nil || old == nil {
-		return Change{New: c}, err
+	if err = errors.Join(e.Fault, err); err != nil || old == nil {
+		return Change{Old: old, New: c}, err
 	}
 	c.ID = old.ID
 	if c.Email == "" {
