@@ -50,6 +50,21 @@ func TestConditions(t *testing.T) {
 			Match{Header: map[string][]string{"X": {"/^hearing$/"}}},
 			"X: =?utf-8?q?he=C2=ADaring=E2=80=8B?=", true,
 		},
+		{
+			"from, quoted",
+			Match{From: []string{`"Ann Smith"@x.example`}},
+			"From: A <\"ann smith\"@x.example>", true,
+		},
+		{
+			"from, a quoted glob",
+			Match{From: []string{`"ann *"@x.example`}},
+			"From: A <\"ann smith\"@x.example>", true,
+		},
+		{
+			"from, quotes that are not needed",
+			Match{From: []string{`"ann"@x.example`}},
+			"From: A <ann@x.example>", true,
+		},
 		{"body is not the subject", Match{Body: []string{"hearing"}}, "Subject: hearing\n\nx", false},
 		{
 			"body, regexp over a line end",

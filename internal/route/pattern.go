@@ -3,6 +3,7 @@ package route
 import (
 	"errors"
 	"fmt"
+	"net/mail"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -76,11 +77,14 @@ func namePattern(s string) (*pattern, error) {
 	return glob(s, fold(s))
 }
 
-// addressPattern is a glob for an address.
+// addressPattern is a glob for an address. The addresses of a message are compared without quotes.
 func addressPattern(s string) (*pattern, error) {
+	quoted, err := mail.ParseAddress(s)
 	switch {
 	case isRegexp(s):
 		return regexpPattern(s)
+	case err == nil && strings.HasPrefix(s, `"`) && quoted.Name == "":
+		return glob(s, foldAddress(quoted.Address))
 	case strings.ContainsAny(s, "<> \t,;"):
 		return nil, fmt.Errorf("%q is more than an address; write it alone, without a name, and several as a list", s)
 	case s != "" && !strings.ContainsAny(s, "@*"):
