@@ -108,7 +108,7 @@ func TestAutomatedMailAndLoops(t *testing.T) {
 	w.wantOnce(people)
 	for _, one := range w.tasks("--status", "skipped") {
 		if !strings.HasPrefix(one.Reason, "automated: ") ||
-			!strings.Contains(one.Reason, `route "quiet" skips such mail`) {
+			!strings.Contains(one.Reason, `automated: skip applies to route "quiet"`) {
 			t.Errorf("%s is skipped with the reason %q, want that the route skips automated mail",
 				one.Subject, one.Reason)
 		}

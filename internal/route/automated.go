@@ -27,7 +27,7 @@ func (r Rule) skips(byProgram string) string {
 	case r.Skip:
 		return fmt.Sprintf("by_route: route %q skips it", r.Name)
 	case byProgram != "" && r.Automated == SkipAutomated:
-		return fmt.Sprintf("automated: %s, and route %q skips such mail", byProgram, r.Name)
+		return fmt.Sprintf("automated: %s, and automated: skip applies to route %q", byProgram, r.Name)
 	}
 	return ""
 }

@@ -31,7 +31,7 @@ func TestAutomated(t *testing.T) {
 			"a rule that skips, and decides", bounce,
 			[]Rule{with(a, "skip", false), b},
 			nil,
-			`automated: its reverse-path is null, as that of a bounce, and route "a" skips such mail`,
+			`automated: its reverse-path is null, as that of a bounce, and automated: skip applies to route "a"`,
 		},
 		{"a person's message", person, []Rule{with(a, "skip", false), b}, []string{"a@x.example"}, "matches route a"},
 		{
@@ -50,7 +50,7 @@ func TestAutomated(t *testing.T) {
 			"nobody is left", bounce,
 			[]Rule{with(a, "skip", true), with(b, "skip", false)},
 			nil,
-			`automated: its reverse-path is null, as that of a bounce, and route "b" skips such mail`,
+			`automated: its reverse-path is null, as that of a bounce, and automated: skip applies to route "b"`,
 		},
 		{
 			"a rule that does not match has no say", person,

@@ -69,7 +69,7 @@ func TestOwnAddress(t *testing.T) {
 			"the next rule takes nothing of programs",
 			[]Rule{with(a, "", true), robot},
 			nil,
-			`automated: its reverse-path is null, as that of a bounce, and route "b" skips such mail; ` + left,
+			`automated: its reverse-path is null, as that of a bounce, and automated: skip applies to route "b"; ` + left,
 		},
 	}
 	for _, tt := range tests {
