@@ -82,6 +82,9 @@ func (f *inboxFlags) check(c *cobra.Command) (err error) {
 	if c.Flags().Changed("port") && f.port == 0 {
 		return usage(errors.New("--port is 0; use 1 to 65535"))
 	}
+	if f.password.oauth != "" && (f.auth == "plain" || f.auth == "login") {
+		return usage(fmt.Errorf("--auth %s logs in with a password, and --oauth with a token; leave one of them out", f.auth))
+	}
 	if err := f.certs.check(); err != nil {
 		return err
 	}

@@ -127,6 +127,9 @@ func (a *App) explain(err error, secrets ...string) error {
 	e := &AppError{
 		App: a.Name, Reason: "the provider refuses it (" + said + ")", Fix: "check it against docs/providers.md",
 	}
+	if refused.ErrorCode == "" { // a 404
+		e.Reason = fmt.Sprintf("there are no tokens at %s (%s)", refused.Response.Request.URL.Redacted(), said)
+	}
 	for _, f := range fixes {
 		if strings.Contains(said, f.says) {
 			e.Key, e.Fix = f.key, f.fix
@@ -150,7 +153,7 @@ func garbled(err error) bool {
 // busy reports that the provider has trouble of its own, and refuses nothing.
 func busy(e *oauth2.RetrieveError) bool {
 	return status(e) >= 500 || status(e) == http.StatusTooManyRequests ||
-		e.ErrorCode == "" || slices.Contains(temporary, e.ErrorCode)
+		e.ErrorCode == "" && status(e) != http.StatusNotFound || slices.Contains(temporary, e.ErrorCode)
 }
 
 // status is that of the answer; 0 for an error that came with a browser.

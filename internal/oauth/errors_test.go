@@ -117,6 +117,10 @@ func TestRefusals(t *testing.T) {
 		{"busy", 503, down, `{"error":"temporarily_unavailable"}`, []string{"gives no token now"}},
 		{"too many", 429, down, `{"error":"invalid_grant"}`, []string{"gives no token now"}},
 		{"an error page", 502, down, `<html>Bad Gateway</html>`, []string{"502 Bad Gateway"}},
+		{
+			"a wrong address", 404, app, `<html>Not Found</html>`,
+			[]string{"oauth.corp: there are no tokens at http://127.0.0.1:", "/token (404 Not Found); check it"},
+		},
 		{"no JSON", 400, down, `oops`, []string{"400 Bad Request"}},
 		{
 			"a secret repeated", 400, login,
