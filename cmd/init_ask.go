@@ -139,6 +139,10 @@ func (s *draft) faultsAs(ctx context.Context, f config.First, line func(config.E
 		if _, _, err := net.SplitHostPort(f.Host); e.Key == "smtp.host" && err == nil && f.Port != 0 {
 			e.Problem = "the port is given twice; leave it out here, or leave out --smtp-port"
 		}
+		if e.Key == "smtp.security" && f.Security == "none" {
+			e.Problem = "none would send the password unencrypted; use tls or starttls, or say " +
+				"--smtp-username none, and add username, password and allow_plaintext: true to the file"
+		}
 		lines = append(lines, line(e))
 	}
 	return usage(errors.New(strings.Join(lines, "\n")))
