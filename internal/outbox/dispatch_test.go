@@ -266,7 +266,7 @@ func TestAnswers(t *testing.T) {
 		status Status
 		again  time.Duration // after which it is tried again; 0: never
 	}{
-		"refused": {&Refused{errors.New("422")}, DeadLetter, 0},
+		"refused": {&Refused{Err: errors.New("422")}, DeadLetter, 0},
 		"later":   {&Later{20 * time.Minute, errors.New("429")}, Waiting, 20 * time.Minute},
 		"gone":    {ErrGone, Waiting, 0},
 		"other":   {errDown, Waiting, firstPause},

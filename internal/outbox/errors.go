@@ -10,7 +10,10 @@ import (
 var ErrGone = errors.New("the destination wants no more events")
 
 // Refused reports that the destination will never take this message.
-type Refused struct{ Err error }
+type Refused struct {
+	Err    error
+	Unsent bool // this host refused it, perhaps: that says nothing of the destination
+}
 
 func (e *Refused) Error() string { return fmt.Sprintf("refused: %v", e.Err) }
 

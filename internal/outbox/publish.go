@@ -60,7 +60,7 @@ func key(e Entry) string {
 type verdict struct {
 	outcomes []Outcome
 	taken    int
-	refused  int
+	refused  int   // by the destination
 	fault    error // of the destination; nil when it works
 	// The event is the likely reason: the destination took others, or failed over this one before.
 	event bool
@@ -86,11 +86,14 @@ func judge(claims []Claim, errs []error, giveUp time.Duration, stopped bool) ver
 	var v verdict
 	for i, c := range claims {
 		o := Outcome{Claim: c, Status: Done}
+		var refused *Refused
 		switch err := errs[i]; {
 		case err == nil:
 			v.taken++
-		case errors.As(err, new(*Refused)):
-			v.refused++
+		case errors.As(err, &refused):
+			if !refused.Unsent {
+				v.refused++
+			}
 			o.Status, o.Error = DeadLetter, err.Error()
 		case stopped:
 			o.Status, o.Error, o.Uncounted = Waiting, c.Error, true

@@ -23,7 +23,7 @@ func TestJudge(t *testing.T) {
 		"gone":                   {[]error{ErrGone, ErrGone}, Waiting, true, 0},
 		"fails, asks for time":   {[]error{errDown, later}, DeadLetter, false, later.After},
 		"fails, gone":            {[]error{errDown, ErrGone}, DeadLetter, true, 0},
-		"refuses, asks for time": {[]error{&Refused{errDown}, later}, DeadLetter, false, later.After},
+		"refuses, asks for time": {[]error{&Refused{Err: errDown}, later}, DeadLetter, false, later.After},
 	} {
 		old := Claim{Entry: Entry{Attempts: 1}, Age: limit + time.Hour}
 		v := judge([]Claim{old, old}, tt.errs, limit, false)
@@ -49,13 +49,20 @@ func TestWorksAgain(t *testing.T) {
 	d.drain(0)
 	refuse := func(Message) error {
 		d.crm.rule = func(Message) error { return errDown }
-		return &Refused{errors.New("no such case")}
+		return &Refused{Err: errors.New("no such case")}
 	}
 	d.crm.takes(refuse)
 	d.drain(time.Hour)
 	if log := d.log.String(); strings.Contains(log, "works again") {
 		t.Errorf("it refused one event and failed to take another one, and the log has\n%s", log)
 	}
+	d.happen(Occurrence{Kind: Dead, TaskID: 3})
+	d.crm.takes(func(Message) error { return &Refused{Err: errors.New("too large"), Unsent: true} })
+	d.drain(time.Hour)
+	if log := d.log.String(); strings.Contains(log, "works again") {
+		t.Errorf("this host refused an event, and the log has\n%s", log)
+	}
+	d.happen(Occurrence{Kind: Dead, TaskID: 4})
 	d.crm.takes(refuse)
 	d.drain(time.Hour)
 	d.wantWorks()

@@ -108,8 +108,9 @@ func (p *kafka) judge(ctx context.Context, err error) error {
 		return nil
 	}
 	said := fmt.Errorf("produce to the topic %s in %s: %w", p.topic, p.at.name(), because(ctx, err))
-	if errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.InvalidRecord) {
-		return &outbox.Refused{Err: said}
+	tooLarge := errors.Is(err, kerr.MessageTooLarge) // the library has a limit of its own
+	if tooLarge || errors.Is(err, kerr.InvalidRecord) {
+		return &outbox.Refused{Err: said, Unsent: tooLarge}
 	}
 	return said
 }

@@ -88,7 +88,9 @@ func (p *natsPublisher) judge(ctx context.Context, err error) error {
 	var api *jetstream.APIError
 	err = fmt.Errorf("publish to %s in %s: %w", p.subject, p.at.name(), because(ctx, err))
 	switch {
-	case errors.Is(err, nats.ErrMaxPayload), errors.As(err, &api) && api.ErrorCode == errMessageTooLarge:
+	case errors.Is(err, nats.ErrMaxPayload): // the library compares it with the limit that the server stated
+		return &outbox.Refused{Err: err, Unsent: true}
+	case errors.As(err, &api) && api.ErrorCode == errMessageTooLarge:
 		return &outbox.Refused{Err: err}
 	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("%w; create a stream for the subject: "+

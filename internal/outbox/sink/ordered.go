@@ -2,9 +2,11 @@ package sink
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"postrider/internal/outbox"
 )
@@ -42,9 +44,15 @@ func (o *ordered) Publish(ctx context.Context, batch []outbox.Message) []error {
 	return errs
 }
 
-// explained adds to a certificate that is not trusted how it becomes so.
+// explained adds to a certificate that is not trusted how it becomes so, and to an answer without
+// TLS what is wrong.
 func explained(errs []error) []error {
 	for i, err := range errs {
+		_, noTLS := errors.AsType[tls.RecordHeaderError](err)
+		if noTLS || errors.Is(err, http.ErrSchemeMismatch) {
+			errs[i] = fmt.Errorf("%w; there is no TLS on this port: correct the port in url, "+
+				"or its scheme if it may go unencrypted", err)
+		}
 		if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 			errs[i] = fmt.Errorf("%w; name a file with the certificate of its issuer in ca_file", err)
 		}

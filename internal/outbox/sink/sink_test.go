@@ -111,6 +111,35 @@ func TestUntrusted(t *testing.T) {
 	}
 }
 
+// TestNoTLS: the error of a port without TLS says what to correct.
+func TestNoTLS(t *testing.T) {
+	plain := httptest.NewServer(nil)
+	t.Cleanup(plain.Close)
+	garbage := testserver.Listen(t, func(c net.Conn) {
+		_, _ = io.WriteString(c, "220 mail.example ESMTP\r\n")
+		_, _ = io.Copy(io.Discard, c)
+	})
+	at := plain.Listener.Addr().String()
+	for _, url := range []string{
+		"https://" + at, fmt.Sprintf("https://127.0.0.1:%d", garbage), "amqps://" + at + "/?queue=q",
+		"rediss://" + at + "?stream=s",
+	} {
+		set := Settings{URL: url, Timeout: 5 * time.Second}
+		if strings.HasPrefix(url, "https") {
+			set.Secrets, set.AllowInternal = []string{secret}, true
+		}
+		p, err := Open(set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = p.Publish(t.Context(), messages(1))[0]
+		if err == nil || !strings.Contains(err.Error(), "; there is no TLS on this port: correct the port in url") {
+			t.Errorf("%s: the error is %v, want one that names the port", url, err)
+		}
+		_ = p.Close(t.Context())
+	}
+}
+
 // TestUnreachable checks that a destination that is down makes no event arrive, none refused, and
 // does not tell the password.
 func TestUnreachable(t *testing.T) {
