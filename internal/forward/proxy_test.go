@@ -121,6 +121,10 @@ func TestUnreached(t *testing.T) {
 			&proxy.Error{Via: "http://p:80", Err: os.ErrDeadlineExceeded},
 			"through the proxy http://p:80: no answer", "smtp.proxy",
 		},
+		{
+			&proxy.Error{Via: "http://p:80", Err: lookup},
+			"through the proxy http://p:80: dial: lookup smtp.x: i/o timeout", "smtp.proxy",
+		},
 		{os.ErrDeadlineExceeded, "no answer within 30s", "check that the relay is up"},
 	} {
 		err := proxy.Late(tt.err, cause)

@@ -1,11 +1,13 @@
 package forward
 
 import (
+	"bufio"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -315,5 +317,24 @@ func TestTranscript(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNoTLSAfterSTARTTLS: the fix does not name what is set already.
+func TestNoTLSAfterSTARTTLS(t *testing.T) {
+	port := testserver.Listen(t, func(c net.Conn) {
+		in := bufio.NewReader(c)
+		for _, reply := range []string{"220 here", "250-here\r\n250 STARTTLS", "220 go on"} {
+			_, _ = io.WriteString(c, reply+"\r\n")
+			_, _ = in.ReadByte() // of the next command, or of TLS
+			_, _ = in.Discard(in.Buffered())
+		}
+		_, _ = io.WriteString(c, "500 what?\r\n")
+		_, _ = io.Copy(io.Discard, c)
+	})
+	_, err := relayOn(t, port, func(c *Config) { c.Security = "starttls" }).Info(t.Context(), nil)
+	e, ok := errors.AsType[*Error](err)
+	if !ok || briefError(err) != "TLS 0 permanent" || !strings.Contains(e.Fix, "it takes STARTTLS, and then sends no TLS") {
+		t.Errorf("Info = %v, want that it sends no TLS after STARTTLS", err)
 	}
 }

@@ -58,6 +58,10 @@ func TestProxyRefuses(t *testing.T) {
 			"http://bob:sesame@%s", testserver.HTTPProxy, "mail.example.com", imapsrc.KindNetwork,
 			"refused to connect (HTTP/1.1 407 Proxy Authentication Required)",
 		},
+		"http password repeated": {
+			"http://bob:sesame@%s", say("HTTP/1.1 407 bob:sesame is not Ym9iOnNlc2FtZQ==\r\n"), "mail.example.com",
+			imapsrc.KindNetwork, "refused to connect (HTTP/1.1 407 *** is not ***)",
+		},
 		"http nonsense": {
 			"http://bob:sesame@%s", say("* OK IMAP\r\n"), "mail.example.com", imapsrc.KindNetwork,
 			"refused to connect (* OK IMAP)",

@@ -61,7 +61,7 @@ func TestStartTLSRefused(t *testing.T) {
 		"injected answer": {[]fakeimap.Step{
 			greeting,
 			askedTLS("{tag} OK go\r\n* CAPABILITY IMAP4rev1 AUTH=PLAIN\r\n"),
-		}, imapsrc.KindTLS, "no TLS on this port"},
+		}, imapsrc.KindTLS, "the server takes STARTTLS, and then sends no TLS"},
 		"untagged lines, then OK": {
 			[]fakeimap.Step{greeting, askedTLS("* OK wait\r\n{tag} OK go\r\n")},
 			imapsrc.KindNetwork, "start TLS: EOF",

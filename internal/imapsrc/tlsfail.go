@@ -26,6 +26,10 @@ func (c *Conn) serverTLS(err error) error {
 	if certs.Refused(err) {
 		return &Error{Kind: KindTLS, Err: fmt.Errorf("start TLS 1.2 or later: %w", c.refusedUs(err))}
 	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok && c.cfg.Security == SecurityStartTLS {
+		return &Error{Kind: KindTLS, Err: fmt.Errorf("the server takes STARTTLS, and then sends no TLS (%w); "+
+			"ask its administrator, or use security tls, usually on port 993", err)}
+	}
 	out := tlsFailure(err, c.cfg.Host)
 	refused, ok := errors.AsType[*tls.CertificateVerificationError](err)
 	if !ok || len(refused.UnverifiedCertificates) == 0 {

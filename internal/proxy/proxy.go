@@ -93,11 +93,11 @@ func (d Dialer) Dial(ctx context.Context, address string) (net.Conn, error) {
 // Late is cause, the end of the time for a connection, in place of an error of Dial. It names who
 // did not answer, if that was a proxy or a name server.
 func Late(err, cause error) error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return &Error{Via: e.Via, Err: cause}
-	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return err
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return &Error{Via: e.Via, Err: cause}
 	}
 	return cause
 }
@@ -187,9 +187,11 @@ func (d Dialer) httpConnect(ctx context.Context, via *url.URL, address, target s
 
 func askConnect(conn net.Conn, user *url.Userinfo, target string) error {
 	request := "CONNECT " + target + " HTTP/1.1\r\nHost: " + target + "\r\n"
+	var secrets []string
 	if user != nil {
 		password, _ := user.Password()
 		encoded := base64.StdEncoding.EncodeToString([]byte(user.Username() + ":" + password))
+		secrets = []string{encoded, user.String(), password, user.Username()}
 		request += "Proxy-Authorization: Basic " + encoded + "\r\n"
 	}
 	if _, err := io.WriteString(conn, request+"\r\n"); err != nil {
@@ -201,6 +203,11 @@ func askConnect(conn net.Conn, user *url.Userinfo, target string) error {
 	}
 	version, code, _ := strings.Cut(status, " ")
 	if !strings.HasPrefix(version, "HTTP/1.") || !strings.HasPrefix(code, "2") {
+		for _, s := range secrets { // it may repeat them
+			if s != "" {
+				status = strings.ReplaceAll(status, s, "***")
+			}
+		}
 		return fmt.Errorf("the proxy refused to connect (%s); "+
 			"check its address, user and password, and that it allows this port",
 			text.Cut(text.Line(strings.ToValidUTF8(status, "?")), 200))
