@@ -42,7 +42,7 @@ func (f *certFlags) check() (err error) {
 			return usage(fmt.Errorf("%s: %w", flag, err))
 		}
 	}
-	if _, err := certs.Roots(f.caFile); err != nil {
+	if _, err := certs.Roots(nil, f.caFile); err != nil {
 		return usage(fmt.Errorf("--ca-file: %w", err))
 	}
 	if _, err := certs.Client(f.clientCert); err != nil {
@@ -66,9 +66,9 @@ type credentials struct {
 
 // peers reads the files of each peer once.
 type peers struct {
-	caFile string // imap.ca_file
-	mu     sync.Mutex
-	known  map[peer]*credentials
+	roots *x509.CertPool // with imap.ca_file; nil: the system's
+	mu    sync.Mutex
+	known map[peer]*credentials
 }
 
 // of are the credentials for an inbox. A failure is not kept.
@@ -81,7 +81,7 @@ func (p *peers) of(in inbox.Inbox) (*credentials, error) {
 	}
 	c := &credentials{sessions: tls.NewLRUClientSessionCache(0)}
 	var err error
-	if c.roots, err = certs.Roots(p.caFile, in.CAFile); err != nil {
+	if c.roots, err = certs.Roots(p.roots, in.CAFile); err != nil {
 		return nil, fmt.Errorf("CA file of inbox %s: %w", in.Address, err)
 	}
 	if c.client, err = certs.Client(in.ClientCert); err != nil {

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"crypto/x509"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"postrider/internal/certs"
 	"postrider/internal/inbox"
 	"postrider/internal/testserver"
 )
@@ -101,5 +103,27 @@ func TestPeers(t *testing.T) {
 	_, err := p.of(missing)
 	if err == nil || !strings.Contains(err.Error(), "client certificate of inbox a@x.org: there is no file") {
 		t.Errorf("got %v, want an error with the inbox and the file", err)
+	}
+}
+
+// TestPeersTrust: an inbox with a file of its own trusts the certificates of imap.ca_file as they
+// were read, too. Those of other inboxes stay as they are.
+func TestPeersTrust(t *testing.T) {
+	file := testserver.Dovecot(t).CAFile
+	base := x509.NewCertPool()
+	p := &peers{roots: base}
+	own, err := p.of(inbox.Inbox{CAFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := x509.NewCertPool()
+	if err := certs.Add(want, file); err != nil {
+		t.Fatal(err)
+	}
+	if !own.roots.Equal(want) || !base.Equal(x509.NewCertPool()) {
+		t.Error("the inbox does not trust exactly imap.ca_file and its own file, or other inboxes do now")
+	}
+	if plain, err := p.of(inbox.Inbox{}); err != nil || plain.roots != base {
+		t.Errorf("without a file of its own: %v, want the certificates of imap.ca_file", err)
 	}
 }

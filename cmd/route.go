@@ -12,6 +12,7 @@ import (
 
 	"postrider/internal/address"
 	"postrider/internal/config"
+	"postrider/internal/db"
 	"postrider/internal/dmarc"
 	"postrider/internal/forward"
 	"postrider/internal/message"
@@ -145,11 +146,14 @@ func (a *app) routeTest(ctx context.Context, args []string, opts routeOptions) e
 	if err != nil {
 		return err
 	}
-	test := func(s *services) error { return a.testRoutes(ctx, s, args, opts) }
+	s := a.unopened(cfg)
 	if opts.task != 0 || cfg.Table.UsesContacts() || opts.inbox != "" && cfg.Table.UsesLabels() {
-		return a.with(ctx, test)
+		if s, err = a.openFor(ctx, cfg, db.Open); err != nil {
+			return err
+		}
+		defer s.close()
 	}
-	return test(a.unopened(cfg))
+	return a.testRoutes(ctx, s, args, opts)
 }
 
 func (a *app) testRoutes(ctx context.Context, s *services, args []string, opts routeOptions) error {

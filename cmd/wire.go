@@ -83,6 +83,11 @@ func (a *app) openBy(ctx context.Context, open opener, checks ...func(*config.Co
 			return nil, err
 		}
 	}
+	return a.openFor(ctx, cfg, open)
+}
+
+// openFor opens the database of a configuration.
+func (a *app) openFor(ctx context.Context, cfg *config.Config, open opener) (*services, error) {
 	d, err := open(ctx, dbConfig(cfg))
 	if err != nil {
 		return nil, err
@@ -165,7 +170,7 @@ const (
 
 func (s *services) dialer() *dialer {
 	return &dialer{
-		services: s, peers: &peers{caFile: s.cfg.IMAP.CAFile},
+		services: s, peers: &peers{roots: s.cfg.IMAP.Roots},
 		spooler: &message.Spooler{Limit: spoolLimit, Budget: spoolBudget},
 	}
 }

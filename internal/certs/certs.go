@@ -160,23 +160,21 @@ func Add(pool *x509.CertPool, path string) error {
 	return nil
 }
 
-// Roots are the system's certificates and those of the files; empty names do not count. Without
-// files it is nil, which means the system's.
-func Roots(files ...string) (*x509.CertPool, error) {
-	var pool *x509.CertPool
-	for _, path := range files {
-		if path == "" {
-			continue
-		}
-		if pool == nil {
-			var err error
-			if pool, err = x509.SystemCertPool(); err != nil {
-				pool = x509.NewCertPool()
-			}
-		}
-		if err := Add(pool, path); err != nil {
-			return nil, err
-		}
+// Roots are the certificates of base, and those of a file. A nil base means the system's, and so
+// does a nil result. Without a file it is base.
+func Roots(base *x509.CertPool, path string) (*x509.CertPool, error) {
+	if path == "" {
+		return base, nil
+	}
+	pool, err := x509.SystemCertPool()
+	switch {
+	case base != nil:
+		pool = base.Clone()
+	case err != nil:
+		pool = x509.NewCertPool()
+	}
+	if err := Add(pool, path); err != nil {
+		return nil, err
 	}
 	return pool, nil
 }

@@ -62,7 +62,7 @@ func TestFiles(t *testing.T) {
 		return err
 	}
 	roots := func(path string) error {
-		_, err := certs.Roots("", path)
+		_, err := certs.Roots(nil, path)
 		return err
 	}
 	for _, tt := range []struct {
@@ -103,7 +103,7 @@ func TestFiles(t *testing.T) {
 	if cert, err := certs.Client(""); cert != nil || err != nil {
 		t.Errorf("Client without a path = %v, %v; want nothing", cert, err)
 	}
-	if pool, err := certs.Roots("", ""); pool != nil || err != nil {
+	if pool, err := certs.Roots(nil, ""); pool != nil || err != nil {
 		t.Errorf("Roots without files = %v, %v; want nil, which means the system's", pool, err)
 	}
 }

@@ -191,7 +191,7 @@ func unlessSecret(value string) string {
 
 // certificates are those of the system and of a file; nil without a file.
 func (r *reader) certificates(key, path string) *x509.CertPool {
-	roots, err := certs.Roots(path)
+	roots, err := certs.Roots(nil, path)
 	if err != nil {
 		r.refuse(key, "%s", text.Error(err))
 	}
