@@ -75,7 +75,8 @@ func TestLeaseLostBeforeItIsFinished(t *testing.T) {
 		s.wantNoError(rep)
 		s.wantStolen("one")
 		s.wantSent("one", "two", "three")
-		s.wantLog("could not be recorded", "task=", "recipient="+team, `reply="queued as one"`)
+		s.wantLog("could not be recorded; if its task becomes uncertain: postrider task resolve ID --delivered",
+			"task=", "recipient="+team, `reply="queued as one"`)
 		if rep.Totals.Forwarded != 2 {
 			t.Errorf("%d count as forwarded, want the 2 that were recorded", rep.Totals.Forwarded)
 		}

@@ -196,7 +196,8 @@ func replies(ds []tasks.Delivery) string {
 func (d *deliverer) logAccepted(j *job, ds []tasks.Delivery) {
 	for _, to := range ds {
 		if to.Status == tasks.Delivered && to.DeliveredAt == nil {
-			d.log.Error("the relay accepted a message, and that could not be recorded",
+			d.log.Error("the relay accepted a message, and that could not be recorded; "+
+				"if its task becomes uncertain: postrider task resolve ID --delivered",
 				"task", j.claim.Task.ID, "recipient", to.Recipient, "code", to.Code, "reply", to.Reply)
 		}
 	}
