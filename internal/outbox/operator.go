@@ -57,7 +57,7 @@ func (f Filter) query(now time.Time) (string, []any) {
 	return "SELECT " + listedColumns + " FROM " + tableOutbox + " WHERE " + strings.Join(where, " AND ") + order, args
 }
 
-// Get fails with ErrNotFound.
+// Get fails with ErrNotFound. A waiting action is not visible before the pause of its inbox ends.
 func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
 	rows, err := db.Read(ctx, s.db, entryInto, sqlEntry, id)
 	switch {
@@ -66,7 +66,19 @@ func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
 	case len(rows) == 0:
 		return Entry{}, ErrNotFound
 	}
-	return rows[0], nil
+	e := rows[0]
+	if e.Destination != Server || e.Status != Waiting {
+		return e, nil
+	}
+	paused, err := db.Read(ctx, s.db, db.Value[int64], sqlPausedUntil, e.InboxID, e.VisibleAt.UnixMicro())
+	if err != nil {
+		return Entry{}, fmt.Errorf("read until when the actions of inbox %d pause: %w", e.InboxID, err)
+	}
+	for _, until := range paused {
+		at := time.UnixMicro(until).UTC()
+		e.VisibleAt = &at
+	}
+	return e, nil
 }
 
 // Retry requeues dead and skipped entries, with all attempts available again, and makes waiting

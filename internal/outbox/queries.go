@@ -77,6 +77,9 @@ WHERE` + underReceipt
 const (
 	sqlEntry = `SELECT ` + entryColumns + ` FROM monitored_outbox WHERE id = ?`
 
+	// Of monitored_emails, by PRIMARY KEY.
+	sqlPausedUntil = `SELECT actions_at FROM monitored_emails WHERE id = ? AND actions_at > ?`
+
 	sqlToChange = `SELECT id, task_id, inbox_id, kind, destination, action FROM monitored_outbox
 WHERE id IN ? AND status IN ?`
 

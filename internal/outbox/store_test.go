@@ -262,8 +262,17 @@ func TestPause(t *testing.T) {
 		wantDue()
 		occurs()
 		wantDue()
+		wantPaused := func(id int64, want bool) {
+			t.Helper()
+			e, err := b.Get(t.Context(), id)
+			if err != nil || e.VisibleAt.After(added.Add(30*time.Minute)) != want {
+				t.Errorf("action %d is visible at %s, %v; want that after the pause: %t", id, e.VisibleAt, err, want)
+			}
+		}
+		wantPaused(b.all()[0].ID, true)
 		_, err := b.Retry(t.Context(), "anna", b.all()[0].ID)
 		b.must(err)
+		wantPaused(b.all()[0].ID, false)
 		wantDue(b.all()[0].InboxID)
 		b.must(b.Pause(t.Context(), 8, added, 0))
 		wantDue(7, 8)
