@@ -145,6 +145,18 @@ func TestComposedHeader(t *testing.T) {
 			},
 		},
 		{
+			"fields about the body that a message may have once",
+			author + "MIME-Version: 1.0\r\nMIME-Version: 1.1\r\nContent-Type: text/plain\r\n" +
+				"Content-type: text/html\r\nContent-Transfer-Encoding: 7bit\r\n" +
+				"Content-Transfer-Encoding: base64\r\n", Rewrite,
+			[]string{
+				"MIME-Version: 1.0", "X-Original-MIME-Version: 1.1", "Content-Type: text/plain",
+				"X-Original-Content-Type: text/html", "Content-Transfer-Encoding: 7bit",
+				"X-Original-Content-Transfer-Encoding: base64",
+			},
+			[]string{"MIME-Version: 1.1", "Content-type: text/html", "Content-Transfer-Encoding: base64"},
+		},
+		{
 			"a Date and a Message-ID without a value",
 			author + "Date:\r\nDate:  \r\nMessage-ID: <>\r\nMessage-ID: <a@b>\r\n", Rewrite,
 			[]string{"Date: Fri, 20 Nov 2026 10:00:00 +0000", "Message-ID: <a@b>"},

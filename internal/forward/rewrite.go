@@ -160,7 +160,7 @@ func (c *Composer) rewritten(fields []message.Field, m *message.Message, o Origi
 // originalName is where the value of a field is kept that a message may have once; empty for
 // others.
 func originalName(name string) string {
-	for _, once := range unique {
+	for _, once := range append(slices.Clone(unique), "MIME-Version", "Content-Type", "Content-Transfer-Encoding") {
 		if strings.EqualFold(once, name) {
 			return "X-Original-" + once
 		}
