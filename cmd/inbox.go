@@ -83,7 +83,8 @@ func (f *inboxFlags) check(c *cobra.Command) (err error) {
 		return usage(errors.New("--port is 0; use 1 to 65535"))
 	}
 	if f.password.oauth != "" && (f.auth == "plain" || f.auth == "login") {
-		return usage(fmt.Errorf("--auth %s logs in with a password, and --oauth with a token; leave one of them out", f.auth))
+		return usage(fmt.Errorf("--auth %s logs in with a password, and --oauth with a token; leave one of them out",
+			f.auth))
 	}
 	if err := f.certs.check(); err != nil {
 		return err

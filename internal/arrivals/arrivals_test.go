@@ -337,7 +337,10 @@ func TestReadCopy(t *testing.T) {
 		attempt, attempts int
 		recorded          bool
 	}{
-		{true, 1, 2, false}, {true, 2, 2, true}, {true, 255, 256, false}, {true, 2, 1, true},
+		{true, 1, 2, false},
+		{true, 2, 2, true},
+		{true, 255, 256, false},
+		{true, 2, 1, true},
 		{false, 1, 2, true},
 	} {
 		r := newRegistry()

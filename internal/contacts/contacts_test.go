@@ -308,7 +308,8 @@ func TestReadCSVFaults(t *testing.T) {
 		{"UTF-16 without a mark", "n\x00a\x00m\x00e\x00", []string{"p.csv:1: has zero octets"}},
 		{"workbook", "PK\x03\x04...", []string{"p.csv: is a workbook, not a CSV file"}},
 		{
-			"all of a line at once", "name,email,active\nAnn,a@x.example,yes\nCyd,nowhere,perhaps\nAnn,a@x.example,perhaps\n",
+			"all of a line at once",
+			"name,email,active\nAnn,a@x.example,yes\nCyd,nowhere,perhaps\nAnn,a@x.example,perhaps\n",
 			[]string{
 				`p.csv:3: active is "perhaps"; write yes or no`,
 				`p.csv:3: email: "nowhere" is not an address; write it like name@domain.example`,

@@ -334,7 +334,8 @@ func TestNoTLSAfterSTARTTLS(t *testing.T) {
 	})
 	_, err := relayOn(t, port, func(c *Config) { c.Security = "starttls" }).Info(t.Context(), nil)
 	e, ok := errors.AsType[*Error](err)
-	if !ok || briefError(err) != "TLS 0 permanent" || !strings.Contains(e.Fix, "it takes STARTTLS, and then sends no TLS") {
+	if !ok || briefError(err) != "TLS 0 permanent" ||
+		!strings.Contains(e.Fix, "it takes STARTTLS, and then sends no TLS") {
 		t.Errorf("Info = %v, want that it sends no TLS after STARTTLS", err)
 	}
 }

@@ -46,7 +46,8 @@ func TestRobotsAndLoops(t *testing.T) {
 		robotMail("Auto-Submitted: auto-generated\r\n", "notice"),
 		robotMail(hops(51), "hops"))
 	want := map[string]string{
-		"bounce": `automated: its reverse-path is null, as that of a bounce, and automated: skip applies to route "quiet"`,
+		"bounce": "automated: its reverse-path is null, as that of a bounce, " +
+			`and automated: skip applies to route "quiet"`,
 		"notice": `automated: it says Auto-Submitted: auto-generated, and automated: skip applies to route "quiet"`,
 		"hops":   "loop: it has 51 Received fields, more than 50",
 	}

@@ -69,7 +69,8 @@ func TestOwnAddress(t *testing.T) {
 			"the next rule takes nothing of programs",
 			[]Rule{with(a, "", true), robot},
 			nil,
-			`automated: its reverse-path is null, as that of a bounce, and automated: skip applies to route "b"; ` + left,
+			"automated: its reverse-path is null, as that of a bounce, " +
+				`and automated: skip applies to route "b"; ` + left,
 		},
 	}
 	for _, tt := range tests {
