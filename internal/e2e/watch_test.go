@@ -78,8 +78,11 @@ func TestWatch(t *testing.T) {
 			w.imap.Append(t, "new@firm.example", "INBOX", two...)
 			_ = w.p.cmd.Process.Signal(syscall.SIGHUP)
 			w.came(5)
+			three := mails(1, "newer")
+			w.imap.Append(t, "new@firm.example", "INBOX", three...)
+			w.came(6) // in the second visit, so the first one has ended
 			w.end(w.p, 0)
-			w.wantOnce(one, two)
+			w.wantOnce(one, two, three)
 			metrics := w.must(0, "metrics").stdout
 			for _, line := range []string{
 				`postrider_inbox_deliveries_total{inbox="desk@firm.example",reply="2xx",result="delivered"} 3.0`,
