@@ -62,10 +62,13 @@ func TestExpungeRefused(t *testing.T) {
 		fakeimap.Step{Expect: "UID EXPUNGE 5", Reply: "{tag} NO not today\r\n"},
 		fakeimap.Step{Expect: `UID STORE 5 -FLAGS.SILENT \(\\Deleted\)`, Reply: "{tag} OK done\r\n"},
 		fakeimap.Step{Expect: `UID STORE 5 \+FLAGS.SILENT \(\\Seen\)`, Reply: "{tag} BAD what\r\n"},
+		fakeimap.Step{Expect: `UID STORE 6 \+FLAGS.SILENT \(\\Seen\)`, Reply: "{tag} NO Server Unavailable. 15\r\n"},
 	)
 	for what, err := range map[string]error{
 		"Expunge": c.Expunge(t.Context(), []uint32{5}),
 		"AddFlag": c.AddFlag(t.Context(), []uint32{5}, `\Seen`),
+		// of Exchange; no message may hold up all others
+		"AddFlag, unavailable": c.AddFlag(t.Context(), []uint32{6}, `\Seen`),
 	} {
 		var e *imapsrc.Error
 		if !errors.As(err, &e) || e.Kind != imapsrc.KindMessage {

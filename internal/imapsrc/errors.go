@@ -248,7 +248,7 @@ func kindOf(status *imap.Error, otherwise Kind) Kind {
 	switch {
 	case throttled(status), strings.Contains(text, "too many"), strings.Contains(text, "maximum number of connections"):
 		return KindLimit
-	case strings.HasPrefix(text, "server unavailable"): // Exchange: "NO Server Unavailable. 15"
+	case otherwise == KindAuth && strings.HasPrefix(text, "server unavailable"): // Exchange, to LOGIN
 		return KindUnavailable
 	case status.Type == imap.StatusResponseTypeBad:
 		return KindProtocol

@@ -102,10 +102,6 @@ func TestSelect(t *testing.T) {
 			steps: []fakeimap.Step{examine("{tag} NO [UNAVAILABLE] later\r\n")},
 			kind:  imapsrc.KindUnavailable, says: "later",
 		},
-		"unavailable, says Exchange": {
-			steps: []fakeimap.Step{examine("{tag} NO Server Unavailable. 15\r\n")},
-			kind:  imapsrc.KindUnavailable, says: "Server Unavailable. 15",
-		},
 		"in use": {
 			steps: []fakeimap.Step{examine("{tag} NO [INUSE] locked\r\n")},
 			kind:  imapsrc.KindInUse, says: "locked",
