@@ -58,7 +58,7 @@ const (
 	fixKept   = "it is the sender of the message that is refused; set forward.envelope_from to an address or srs"
 	fixSigned = "let this login send as every address that bounces.address makes, or remove that key: " +
 		"then all mail goes out as forward.envelope_from"
-	fixDMARC = "it fails DMARC in mode redirect; set forward.mode to auto or rewrite, then `postrider task retry ID`"
+	fixDMARC = "it fails DMARC in mode redirect; set forward.mode to rewrite, then `postrider task retry ID`"
 	fixName  = "set smtp.local_name to this host's name in DNS"
 	fixQuota = "the relay limits or blocks what this login sends; raise the limit, ask its operator, or wait"
 	fixFull  = "the mailbox of this login is full; make room in it"

@@ -20,9 +20,9 @@ func (c *Conn) SelectToChange(ctx context.Context, name string) (Folder, error) 
 // folder without that list, with an empty one, or with `\*` alone (go-imap), counts as storing all
 // flags; the server refuses those that it does not. Otherwise `\*` stands for keywords only.
 func (c *Conn) Keeps(flag string) bool {
-	keyword := !strings.HasPrefix(flag, `\`) || len(c.flags) == 1
+	wildcard := !strings.HasPrefix(flag, `\`) || len(c.flags) == 1
 	return c.flags == nil || slices.ContainsFunc(c.flags, func(f imap.Flag) bool {
-		return strings.EqualFold(string(f), flag) || keyword && f == imap.FlagWildcard
+		return strings.EqualFold(string(f), flag) || wildcard && f == imap.FlagWildcard
 	})
 }
 

@@ -144,10 +144,11 @@ func (c *Conn) suggest(ctx context.Context, err error, name string, no *imap.Err
 		return strings.EqualFold(other, name)
 	})
 	hint := text.DidYouMean(name, names)
-	for _, other := range names { // Courier and others have all folders below INBOX
-		if hint == "" && (strings.HasSuffix(other, "."+name) || strings.HasSuffix(other, "/"+name)) {
-			hint = "; did you mean " + other + "?"
-		}
+	below := slices.IndexFunc(names, func(other string) bool { // Courier has all folders below INBOX
+		return strings.HasSuffix(other, "."+name) || strings.HasSuffix(other, "/"+name)
+	})
+	if hint == "" && below >= 0 {
+		hint = "; did you mean " + names[below] + "?"
 	}
 	if hint == "" {
 		hint = "; the server has " + text.Cut(strings.Join(names, ", "), 200)
