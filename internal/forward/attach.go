@@ -52,7 +52,7 @@ func tidyHeader(m *message.Message) (bool, error) {
 			return false, nil
 		}
 	}
-	return true, nil
+	return !message.GoesOn(fields), nil
 }
 
 func (c *Composer) attached(m *message.Message, o Origin, remark string, encode, eight bool) (*Content, error) {

@@ -67,7 +67,7 @@ func split(all []message.Field) (fields []message.Field, body int64, why string)
 	switch {
 	case body > maxRewritten:
 		return nil, 0, "its header is longer than 256 KiB"
-	case all[len(all)-1].Name != "": // it goes on
+	case message.GoesOn(all):
 		return nil, 0, "its header has too many fields"
 	case len(fields) == 0:
 		return nil, 0, "it has no header"

@@ -87,13 +87,17 @@ func TestRewriteUnwieldyHeader(t *testing.T) {
 	}
 }
 
-// TestRewriteManyFields: a header of which only the beginning was parsed is not written again.
+// TestRewriteManyFields: a header of which only the beginning was parsed is not written again, and
+// is attached as octets: what follows may be no fields.
 func TestRewriteManyFields(t *testing.T) {
 	m := parse(t, "From: a@client.example\r\n"+strings.Repeat("X:\r\n", 10_000)+"Subject: y\r\n\r\nx\r\n")
 	out := compose(t, composer(t, ComposeConfig{}), m, Style{Mode: Rewrite})
 	const want = "attached instead of rewritten: its header has too many fields"
 	if out.Mode != Attach || out.Remark != want {
 		t.Errorf("it goes out in mode %s, %q; want attach, %q", out.Mode, out.Remark, want)
+	}
+	if raw := octetsOf(t, out.Reader()); !strings.Contains(raw, "application/octet-stream") {
+		t.Errorf("it is attached as\n%.1000s\nwant application/octet-stream", raw)
 	}
 }
 

@@ -69,7 +69,8 @@ func (c *contentReader) read(ctx context.Context, m *Message) {
 		return
 	}
 	c.lines = newLineReader(Reader(ctx, m.Body.Reader()))
-	if _, err := readHeader(c.lines); err == nil {
+	if fields, err := readHeader(c.lines); err == nil {
+		c.whole(fields)
 		c.part(m.Header, textPlain, 0)
 	}
 	switch err := c.lines.failed(); {
@@ -90,6 +91,13 @@ func (c *contentReader) incomplete(why string) {
 func (c *contentReader) unread(why string) {
 	if c.Unread == "" {
 		c.Unread = why
+	}
+}
+
+// whole notes if the rest of a header would be read as the text.
+func (c *contentReader) whole(fields []Field) {
+	if GoesOn(fields) {
+		c.incomplete("a header is longer than 1 MiB or 10,000 fields")
 	}
 }
 
@@ -151,6 +159,7 @@ func (c *contentReader) multipart(boundary, implied string, depth int) {
 			c.incomplete("its parts cannot be separated")
 			return
 		}
+		c.whole(fields)
 		c.part(newHeader(fields), implied, depth)
 	}
 	if parts == 0 && c.lines.skipped && !c.lines.closed() {

@@ -292,6 +292,22 @@ func TestContent(t *testing.T) {
 			Content{Text: "one", Incomplete: "its parts cannot be separated"},
 		},
 		{
+			"too many fields",
+			strings.Repeat("X:\r\n", maxFields) + "Content-Transfer-Encoding: base64\r\n\r\naGVhcmluZw==",
+			Content{
+				Text:       "Content-Transfer-Encoding: base64\n\naGVhcmluZw==",
+				Incomplete: "a header is longer than 1 MiB or 10,000 fields",
+			},
+		},
+		{
+			"a part with too many fields",
+			parts(strings.Repeat("X:\n", maxFields) + "Content-Disposition: attachment\n\nhearing"),
+			Content{
+				Text:       "Content-Disposition: attachment\n\nhearing",
+				Incomplete: "a header is longer than 1 MiB or 10,000 fields",
+			},
+		},
+		{
 			"too many parts", parts(strings.Split(strings.Repeat(",\nx", 2000)[1:], ",")...),
 			Content{Text: strings.Repeat("x\n", 998) + "x", Incomplete: "it has more than 1,000 parts"},
 		},

@@ -12,6 +12,12 @@ type Field struct {
 // junk reports whether a line is neither a field nor the empty line.
 func (f Field) junk() bool { return f.Name == "" && len(bytes.TrimSpace(f.Raw)) > 0 }
 
+// GoesOn reports whether these are not all fields of a header.
+func GoesOn(fields []Field) bool {
+	last := fields[len(fields)-1]
+	return last.Name != "" || last.junk()
+}
+
 // Fields reads the header again and returns everything before the body, in order. The last element
 // is the empty line, without a name, unless the header is longer than 1 MiB or 10,000 fields. If
 // the message ends before the empty line, the last element has no octets.
