@@ -7,10 +7,10 @@
 // recipient suspended. A report about no delivery of ours changes nothing.
 //
 // Reading a report twice has the same effect as reading it once. If its task was requeued in
-// between, the token says which attempt the report is about. Without a Signer only its date does: a
-// copy counts for the new attempt, too, if it is dated at most an hour before that. A report is
-// read before its message is registered, or when its task is claimed: after a kill in between, the
-// next pass reads it again.
+// between, the token says that the report is about an earlier attempt, but for one in 256. Without
+// a Signer only its date does: a copy counts for the new attempt, too, if it is dated at most an
+// hour before that. A report is read before its message is registered, or when its task is claimed:
+// after a kill in between, the next pass reads it again.
 //
 // A recipient whose mail bounces too often (Config.After, Config.Within) is noted, once. If
 // Config.Suspend is set, nothing is sent to it until an operator resumes it.

@@ -155,9 +155,9 @@ var (
 // TestReadByToken: only a valid token names the delivery, and the report says what became of it.
 func TestReadByToken(t *testing.T) {
 	ours := signer(t, secret, day0)
-	to := func(task int64) string { return ours.ReversePath(task, 1, "gone@other.example") }
-	forged := signer(t, "another secret, as long", day0).ReversePath(7, 1, "gone@other.example")
-	expired := signer(t, secret, day0.AddDate(0, 0, -30)).ReversePath(7, 1, "gone@other.example")
+	to := func(task int64) string { return ours.ReversePath(task, time.Time{}, "gone@other.example") }
+	forged := signer(t, "another secret, as long", day0).ReversePath(7, time.Time{}, "gone@other.example")
+	expired := signer(t, secret, day0.AddDate(0, 0, -30)).ReversePath(7, time.Time{}, "gone@other.example")
 	const bounced = "w: 7 gone@Other.example bounced 550 mx.other.example"
 	for _, tt := range []struct {
 		name, raw string
@@ -231,11 +231,11 @@ func TestReadByToken(t *testing.T) {
 			nil, "task 99, which it is about, is no longer in the registry",
 		},
 		{
-			"another recipient", reported(ours.ReversePath(7, 1, "other@other.example"), goneFailed),
+			"another recipient", reported(ours.ReversePath(7, time.Time{}, "other@other.example"), goneFailed),
 			nil, "is no longer a recipient of task 7",
 		},
 		{
-			"not sent yet", reported(ours.ReversePath(7, 1, "later@other.example"), laterFailed),
+			"not sent yet", reported(ours.ReversePath(7, time.Time{}, "later@other.example"), laterFailed),
 			nil, "the delivery to later@other.example is now pending; the report is not used",
 		},
 		{"an absence note", absent, nil, "report: an automatic answer"},
@@ -318,7 +318,7 @@ func TestReadEarlier(t *testing.T) {
 				}
 				r.tasks[id] = task
 			}
-			to := signer(t, secret, day0).ReversePath(7, 1, "gone@other.example")
+			to := signer(t, secret, day0).ReversePath(7, time.Time{}, "gone@other.example")
 			says, _, err := book(t, r, tokens).Read(t.Context(), parsed(t, reported(to, dated)), false)
 			said := strings.HasSuffix(says, "no such user at mx.other.example "+
 				"(about an attempt before the task was requeued, not recorded)")
@@ -330,33 +330,36 @@ func TestReadEarlier(t *testing.T) {
 }
 
 // TestReadCopy: a copy of a report, with any date, says nothing of an attempt after the task was
-// requeued. Without that the delivery of record may be an earlier attempt.
+// requeued. A report about the delivery of record does, whichever attempt that was.
 func TestReadCopy(t *testing.T) {
-	for _, tt := range []struct {
-		requeued          bool
-		attempt, attempts int
-		recorded          bool
+	hour := func(n int) time.Time { return day0.Add(time.Duration(n) * time.Hour) }
+	for name, tt := range map[string]struct {
+		sent      int // the task was queued when the token was made
+		queued    int // now
+		delivered int // 0: perhaps
+		recorded  bool
 	}{
-		{true, 1, 2, false},
-		{true, 2, 2, true},
-		{true, 255, 256, false},
-		{true, 2, 1, true},
-		{false, 1, 2, true},
+		"the first attempt":                {1, 1, 2, true},
+		"a copy, and sent again":           {1, 3, 4, false},
+		"a copy, and perhaps sent again":   {1, 3, 0, false},
+		"sent again":                       {3, 3, 4, true},
+		"perhaps sent again":               {3, 3, 0, true},
+		"requeued for another recipient":   {1, 3, 2, true},
+		"resolved, and queued for another": {1, 3, 3, true},
 	} {
 		r := newRegistry()
 		task := r.tasks[7]
-		for i := range task.Deliveries {
-			task.Deliveries[i].Attempts = tt.attempts
-		}
-		task.QueuedAt = task.CreatedAt
-		if tt.requeued {
-			task.QueuedAt = day0
+		task.CreatedAt, task.QueuedAt = hour(1), hour(tt.queued)
+		if at := hour(tt.delivered); tt.delivered != 0 {
+			task.Deliveries[0].DeliveredAt = &at
+		} else {
+			task.Deliveries[0].Status = tasks.Sending
 		}
 		r.tasks[7] = task
-		to := signer(t, secret, day0).ReversePath(7, tt.attempt, "gone@other.example")
+		to := signer(t, secret, day0).ReversePath(7, hour(tt.sent), "gone@other.example")
 		says, _, err := book(t, r, true).Read(t.Context(), parsed(t, reported(to, goneFailed)), false)
 		if err != nil || len(r.said) == 1 != tt.recorded {
-			t.Errorf("%+v: Read = %q, %v, and records %q", tt, says, err, r.said)
+			t.Errorf("%s: Read = %q, %v, and records %q; want it recorded: %t", name, says, err, r.said, tt.recorded)
 		}
 	}
 }
@@ -367,7 +370,7 @@ func TestReadFails(t *testing.T) {
 	for _, tokens := range []bool{true, false} {
 		r := newRegistry()
 		r.fails = away
-		to := signer(t, secret, day0).ReversePath(7, 1, "gone@other.example")
+		to := signer(t, secret, day0).ReversePath(7, time.Time{}, "gone@other.example")
 		_, _, err := book(t, r, tokens).Read(t.Context(), parsed(t, reported(to, goneFailed)), false)
 		if !errors.Is(err, away) {
 			t.Errorf("Read = %v, want the registry's error", err)
@@ -390,7 +393,7 @@ func TestOf(t *testing.T) {
 
 // FuzzForged: whatever a report says, without a token of ours no delivery changes.
 func FuzzForged(f *testing.F) {
-	forged := signer(f, "another secret, as long", day0).ReversePath(7, 1, "gone@other.example")
+	forged := signer(f, "another secret, as long", day0).ReversePath(7, time.Time{}, "gone@other.example")
 	token := strings.TrimSuffix(strings.TrimPrefix(forged, "bounces+"), "@firm.example")
 	envelope := "Original-Envelope-Id: " + token + "\r\n"
 	for _, raw := range []string{

@@ -61,9 +61,10 @@ func TestBouncers(t *testing.T) {
 			} {
 				t.Run(tt.to, func(t *testing.T) {
 					task := int64(i + 1)
-					from := signer.ReversePath(task, 1, tt.to)
+					from := signer.ReversePath(task, newYear, tt.to)
 					orcpt := "rfc822;" + strings.ReplaceAll(tt.to, "+", "+2B")
-					submit(t, server.Port, "<"+from+"> RET=HDRS ENVID="+signer.Token(task, 1, tt.to), tt.to, orcpt)
+					envelope := "<" + from + "> RET=HDRS ENVID=" + signer.Token(task, newYear, tt.to)
+					submit(t, server.Port, envelope, tt.to, orcpt)
 					raw := reportTo(t, server, next, from)
 					checkReal(t, signer, task, tt.to, tt.want, read(t, raw))
 					if t.Failed() {
@@ -90,7 +91,7 @@ func TestBouncerUTF8(t *testing.T) {
 	})
 	server := testserver.BouncingPostfix(t, next.Port())
 	signer := on(t, time.Now(), tokenPlace, "a secret")
-	from := signer.ReversePath(7, 1, to)
+	from := signer.ReversePath(7, newYear, to)
 	submit(t, server.Port, "<"+from+"> SMTPUTF8", to, `utf-8;j\x{F6}rg@other.example`)
 	raw := reportTo(t, server, next, from)
 	want := Fate{Action: Failed, Code: 550, Status: "5.1.1", Reply: "nobody has that name here", Remote: "127.0.0.1"}
@@ -119,7 +120,7 @@ func TestBouncerAlias(t *testing.T) {
 		"office@firm.example": "unknown@other.example",
 		"hidden@firm.example": "an undisclosed address",
 	} {
-		from := signer.ReversePath(7, 1, to)
+		from := signer.ReversePath(7, newYear, to)
 		submit(t, server.Port, "<"+from+">", to, "")
 		raw := reportTo(t, server, next, from)
 		r := read(t, raw)
@@ -140,7 +141,7 @@ func checkReal(t *testing.T, signer *Signer, task int64, to string, want Fate, r
 	if ref, err := signer.Read(r.Addresses[0]); err != nil || ref.Task != task || !ref.Is(to) {
 		t.Errorf("the address %s is of %+v, %v, want task %d", r.Addresses[0], ref, err, task)
 	}
-	if r.EnvelopeID != "" && r.EnvelopeID != signer.Token(task, 1, to) {
+	if r.EnvelopeID != "" && r.EnvelopeID != signer.Token(task, newYear, to) {
 		t.Errorf("the envelope id is %s, want the token", r.EnvelopeID)
 	}
 	got := r.Fates[0]

@@ -122,14 +122,14 @@ func namedIn(t *testing.T, m *message.Message) string {
 func FuzzToken(f *testing.F) {
 	maker := on(f, newYear, tokenPlace, "a secret")
 	for _, task := range []int64{1, 300, math.MaxInt64} {
-		f.Add(maker.ReversePath(task, 1, "ann@x.example"))
+		f.Add(maker.ReversePath(task, newYear, "ann@x.example"))
 	}
 	f.Add("bounces+@firm.example")
 	f.Fuzz(func(t *testing.T, addr string) {
 		var ref Ref
 		var err error
 		effort.Within(t, len(addr), func() { ref, err = maker.Read(addr) })
-		if err == nil && spelled(maker.ReversePath(ref.Task, 1, "ann@x.example")) != spelled(addr) {
+		if err == nil && spelled(maker.ReversePath(ref.Task, newYear, "ann@x.example")) != spelled(addr) {
 			t.Errorf("Read(%s) = %+v, want it to be refused", addr, ref)
 		}
 	})

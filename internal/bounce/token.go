@@ -40,15 +40,16 @@ type Signer struct {
 	now           func() time.Time
 }
 
-// A token is, in base32, task (1 to 9 octets) | attempt (1) | day (2) | recipient (5) | signature
-// (10). Its letters are lower case. Upper case means the same, because servers on the way may
-// change the case.
+// A token is, in base32, task (1 to 9 octets) | when it was queued (1) | day (2) | recipient (5) |
+// signature (10). Its letters are lower case. Upper case means the same, because servers on the way
+// may change the case. It says nothing of the attempt: a server with greylisting takes a retry only
+// from the same address.
 const (
-	attemptOctets   = 1
+	queuedOctets    = 1
 	dayOctets       = 2
 	recipientOctets = 5
 	signatureOctets = 10
-	maxOctets       = 9 + attemptOctets + dayOctets + recipientOctets + signatureOctets
+	maxOctets       = 9 + queuedOctets + dayOctets + recipientOctets + signatureOctets
 
 	maxLocal = 64 // octets of a local part (RFC 5321 4.5.3.1.1)
 	day      = 24 * time.Hour
@@ -85,15 +86,15 @@ func NewSigner(cfg Config) (*Signer, error) {
 	return s, nil
 }
 
-// ReversePath is the address that bounces of an attempt at a delivery come to. task is above 0.
-func (s *Signer) ReversePath(task int64, attempt int, recipient string) string {
-	return s.before + s.Token(task, attempt, recipient) + s.after
+// ReversePath is the address that bounces of a delivery come to. task is above 0.
+func (s *Signer) ReversePath(task int64, queued time.Time, recipient string) string {
+	return s.before + s.Token(task, queued, recipient) + s.after
 }
 
 // Token is what replaces {token}: letters and digits, which can also be an ENVID (RFC 3461 4.4).
-func (s *Signer) Token(task int64, attempt int, recipient string) string {
+func (s *Signer) Token(task int64, queued time.Time, recipient string) string {
 	k := s.keys[0]
-	b := append(binary.AppendUvarint(nil, uint64(task)), byte(attempt))
+	b := append(binary.AppendUvarint(nil, uint64(task)), lowest(queued))
 	b = binary.BigEndian.AppendUint16(b, uint16(s.now().Unix()/int64(day/time.Second)))
 	b = append(b, k.recipient(recipient)...)
 	return encoding.EncodeToString(append(b, k.sign(b)...))
@@ -104,13 +105,16 @@ type Ref struct {
 	Task int64
 	Made time.Time // the day, in UTC
 
-	attempt   byte // the lowest octet of its number
+	queued    byte
 	recipient []byte
 	by        *key
 }
 
-// Before reports whether the token was made for an attempt before the one with that number.
-func (r Ref) Before(attempt int) bool { return int8(byte(attempt)-r.attempt) > 0 }
+// Queued reports whether the token was made while its task was queued since then. For about one in
+// 256 other times it says so, too.
+func (r Ref) Queued(since time.Time) bool { return r.queued == lowest(since) }
+
+func lowest(t time.Time) byte { return byte(t.Unix()) }
 
 // Is reports whether the token was made for that recipient, in any spelling of the address.
 func (r Ref) Is(recipient string) bool {
@@ -141,18 +145,18 @@ func (s *Signer) ReadToken(token string) (Ref, error) {
 		return Ref{}, ErrForged
 	}
 	task, n := binary.Uvarint(b)
-	if n <= 0 || int64(task) <= 0 || len(b) != n+attemptOctets+dayOctets+recipientOctets+signatureOctets {
+	if n <= 0 || int64(task) <= 0 || len(b) != n+queuedOctets+dayOctets+recipientOctets+signatureOctets {
 		return Ref{}, ErrForged
 	}
 	signed, signature := b[:len(b)-signatureOctets], b[len(b)-signatureOctets:]
-	days := signed[n+attemptOctets:]
+	days := signed[n+queuedOctets:]
 	made := time.Unix(0, 0).UTC().Add(time.Duration(binary.BigEndian.Uint16(days)) * day)
 	for _, k := range s.keys {
 		if !hmac.Equal(signature, k.sign(signed)) {
 			continue
 		}
 		ref := Ref{
-			Task: int64(task), Made: made, attempt: signed[n], recipient: bytes.Clone(days[dayOctets:]), by: k,
+			Task: int64(task), Made: made, queued: signed[n], recipient: bytes.Clone(days[dayOctets:]), by: k,
 		}
 		if s.now().Sub(made).Truncate(day) > s.maxAge {
 			return ref, ErrExpired

@@ -33,7 +33,7 @@ func TestToken(t *testing.T) {
 	} {
 		for _, task := range []int64{1, 127, 128, 1 << 31, math.MaxInt64} {
 			s := on(t, newYear.Add(day-1), place, "a secret")
-			made := s.ReversePath(task, 1, "Ann@Firm.example")
+			made := s.ReversePath(task, newYear, "Ann@Firm.example")
 			if err := address.Check(made); err != nil {
 				t.Fatalf("ReversePath with %s = %s, want an address: %v", place, made, err)
 			}
@@ -44,7 +44,7 @@ func TestToken(t *testing.T) {
 					t.Errorf("Read(%s) = %+v, %v, want task %d, made on New Year's day for ann", read, ref, err, task)
 				}
 			}
-			ref, err := s.ReadToken(s.Token(task, 1, "a@x.example"))
+			ref, err := s.ReadToken(s.Token(task, newYear, "a@x.example"))
 			if err != nil || ref.Task != task || !ref.Is("a@x.example") {
 				t.Errorf("ReadToken = %+v, %v, want task %d of a@x.example", ref, err, task)
 			}
@@ -53,7 +53,7 @@ func TestToken(t *testing.T) {
 }
 
 func TestTokenHidesTheRecipient(t *testing.T) {
-	made := on(t, newYear, tokenPlace, "a secret").ReversePath(1, 1, "ann@x.example")
+	made := on(t, newYear, tokenPlace, "a secret").ReversePath(1, newYear, "ann@x.example")
 	if strings.Contains(made, "ann") || made != strings.ToLower(made) {
 		t.Errorf("ReversePath = %s, want lower case, and nothing to read the recipient from", made)
 	}
@@ -80,7 +80,7 @@ func TestTokenSpelling(t *testing.T) {
 	}
 	s := on(t, newYear, tokenPlace, "a secret")
 	for _, tt := range tests {
-		ref, err := s.Read(s.ReversePath(7, 1, tt.made))
+		ref, err := s.Read(s.ReversePath(7, newYear, tt.made))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestTokenSpelling(t *testing.T) {
 }
 
 func TestTokenRefused(t *testing.T) {
-	made := on(t, newYear, tokenPlace, "a secret").ReversePath(300, 1, "ann@x.example")
+	made := on(t, newYear, tokenPlace, "a secret").ReversePath(300, newYear, "ann@x.example")
 	token := strings.TrimSuffix(strings.TrimPrefix(made, "bounces+"), "@firm.example")
 	own := []string{"a secret"}
 	tests := []struct {
@@ -144,7 +144,7 @@ func TestTokenRefused(t *testing.T) {
 func TestTokenMutated(t *testing.T) {
 	for _, task := range []int64{5, 300, math.MaxInt64} {
 		s := on(t, newYear, tokenPlace, "a secret")
-		token := s.Token(task, 1, "ann@x.example")
+		token := s.Token(task, newYear, "ann@x.example")
 		for i := range token {
 			for _, c := range "abcdefghijklmnopqrstuvwxyz234567" {
 				changed := token[:i] + string(c) + token[i+1:]
@@ -185,7 +185,7 @@ func TestNewSigner(t *testing.T) {
 		t.Errorf("NewSigner without a secret = %v, want bounces.secret named", err)
 	}
 	const longest = "exactly-20-octets-x+{token}@firm.example"
-	made := on(t, newYear, longest, "s").ReversePath(math.MaxInt64, 1, "a@x.example")
+	made := on(t, newYear, longest, "s").ReversePath(math.MaxInt64, newYear, "a@x.example")
 	if at := strings.IndexByte(made, '@'); at != maxLocal {
 		t.Errorf("the longest token makes a local part of %d octets, want 64", at)
 	}

@@ -32,7 +32,7 @@ bounces: {inbox: bounces@firm.example, address: "bounces+{token}@firm.example", 
 		b.Suspend || !b.Confirm {
 		t.Errorf("bounces is %+v, want the defaults, and confirm", b)
 	}
-	ref, err := c.Signer.Read(c.Signer.ReversePath(7, 1, "a@x.example"))
+	ref, err := c.Signer.Read(c.Signer.ReversePath(7, time.Now(), "a@x.example"))
 	if err != nil || ref.Task != 7 || !ref.Is("a@x.example") {
 		t.Errorf("a reverse-path is read as %+v, %v, want task 7 and its recipient", ref, err)
 	}

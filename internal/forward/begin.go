@@ -21,7 +21,7 @@ const maxRecipients = 100
 // spool. The transaction is never nil: with an error it is over, and its Outcomes still count. ctx
 // has no effect after the relay has answered MAIL.
 func (r *Relay) Begin(ctx context.Context, env Envelope, c *Content) (*Transaction, error) {
-	t := &Transaction{relay: r, task: env.Task, nullOnly: env.NullOnly, content: c}
+	t := &Transaction{relay: r, task: env.Task, queued: env.Queued, nullOnly: env.NullOnly, content: c}
 	todo := t.apart(t.parse(t.first(env)))
 	if len(todo) == 0 {
 		return t, nil
@@ -52,8 +52,7 @@ func (t *Transaction) first(env Envelope) Envelope {
 		t.rest = append(t.rest, address.Address{Text: to})
 	}
 	env.To = env.To[:1]
-	t.attempt = env.Attempts[env.To[0]] + 1
-	env.From = t.relay.cfg.Signer.ReversePath(t.task, t.attempt, env.To[0])
+	env.From = t.relay.cfg.Signer.ReversePath(t.task, t.queued, env.To[0])
 	return env
 }
 

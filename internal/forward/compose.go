@@ -46,6 +46,7 @@ type Style struct {
 type Trace struct {
 	Inbox  string // its address
 	TaskID int64
+	Queued time.Time // see Envelope
 }
 
 // Origin is where a message came from.

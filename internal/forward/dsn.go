@@ -25,7 +25,7 @@ func (t *Transaction) ret() string {
 	case !t.signed():
 		return " RET=HDRS"
 	}
-	return " RET=HDRS ENVID=" + t.relay.cfg.Signer.Token(t.task, t.attempt, t.to[0].Text)
+	return " RET=HDRS ENVID=" + t.relay.cfg.Signer.Token(t.task, t.queued, t.to[0].Text)
 }
 
 // notify are the parameters of RCPT.

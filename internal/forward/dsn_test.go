@@ -47,7 +47,7 @@ func commands(t *testing.T, s *smtpsink.Server) (out []string) {
 // the configured one.
 func TestReversePaths(t *testing.T) {
 	two := []string{"a@x.example", "b@x.example"}
-	a, b := naming.Token(7, 1, two[0]), naming.Token(7, 1, two[1])
+	a, b := naming.Token(7, time.Time{}, two[0]), naming.Token(7, time.Time{}, two[1])
 	for _, tt := range []struct {
 		name    string
 		raw     string
@@ -130,14 +130,15 @@ func TestReversePaths(t *testing.T) {
 	}
 }
 
-// TestTokenNamesTheAttempt: the reverse-path and the ENVID of a later attempt are others.
-func TestTokenNamesTheAttempt(t *testing.T) {
+// TestTokenNamesTheQueueing: the reverse-path and the ENVID say when the task was queued.
+func TestTokenNamesTheQueueing(t *testing.T) {
 	s := sink(t, smtpsink.Options{Extensions: []string{"DSN"}})
 	r := relayOn(t, s.Port(), withSigner, confirming)
-	to := "a@x.example"
-	env := Envelope{From: me, To: []string{to}, Task: 7, Attempts: map[string]int{to: 1}}
+	queued := time.Unix(7, 0)
+	to := []string{"a@x.example"}
+	env := r.Envelope(parse(t, plain), Trace{TaskID: 7, Queued: queued}, to)
 	_, err := deliver(t.Context(), r, env, content(t, plain))
-	token := naming.Token(7, 2, to)
+	token := naming.Token(7, queued, to[0])
 	want := "<bounces+" + token + "@firm.example> RET=HDRS ENVID=" + token
 	if got := commands(t, s); err != nil || got[0] != want {
 		t.Errorf("the relay got %q, %v, want %s first", got, err, want)
@@ -181,7 +182,8 @@ func TestSignedSenderRefused(t *testing.T) {
 func TestInfoNamesASignedSender(t *testing.T) {
 	s := sink(t, smtpsink.Options{Extensions: []string{"DSN"}})
 	info, err := relayOn(t, s.Port(), withSigner).Info(t.Context(), nil)
-	if err != nil || info.Sender != naming.ReversePath(math.MaxInt64, 1, "bounces@firm.example") || !info.DSN {
+	want := naming.ReversePath(math.MaxInt64, time.Time{}, "bounces@firm.example")
+	if err != nil || info.Sender != want || !info.DSN {
 		t.Errorf("Info = %+v, %v, want an address of the Signer, and DSN", info, err)
 	}
 }

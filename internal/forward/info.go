@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"math"
+	"time"
 
 	"postrider/internal/address"
 )
@@ -132,7 +133,7 @@ func (r *Relay) probe() address.Address {
 	case r.cfg.EnvelopeFrom == SRS:
 		from, _ = address.Parse(r.rewrite(from)) // it makes only valid addresses
 	case r.cfg.Signer != nil:
-		from, _ = address.Parse(r.cfg.Signer.ReversePath(math.MaxInt64, 1, r.sender.Text)) // likewise
+		from, _ = address.Parse(r.cfg.Signer.ReversePath(math.MaxInt64, time.Time{}, r.sender.Text)) // likewise
 	}
 	return from
 }

@@ -52,7 +52,7 @@ func (r *Relay) Envelope(m *message.Message, via Trace, to []string) Envelope {
 	if m.Header.Answers() {
 		return Envelope{To: to, NullOnly: returned(m, via.Inbox)}
 	}
-	configured := Envelope{From: r.sender.Text, To: to, Task: via.TaskID}
+	configured := Envelope{From: r.sender.Text, To: to, Task: via.TaskID, Queued: via.Queued}
 	given, _ := m.Header.ReturnPath()
 	original, err := address.Parse(given)
 	if err != nil {

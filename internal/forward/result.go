@@ -3,6 +3,7 @@ package forward
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Envelope is the sender and the recipients of a message. An empty From is the null reverse-path.
@@ -11,9 +12,8 @@ type Envelope struct {
 	To   []string
 	// Task is the task of the delivery, for the token in the reverse-path. From is the configured
 	// sender then. 0: the reverse-path names no delivery.
-	Task int64
-	// Attempts are those before this one, by recipient, likewise for the token.
-	Attempts map[string]int
+	Task   int64
+	Queued time.Time // likewise
 	// NullOnly: a relay that refuses the null reverse-path gets no other. Otherwise a bounce of
 	// what was forwarded could come back for ever.
 	NullOnly bool

@@ -3,6 +3,7 @@ package forward
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"postrider/internal/address"
 )
@@ -14,9 +15,9 @@ var errNoUTF8 = errors.New("it needs SMTPUTF8, which the relay does not offer")
 type Transaction struct {
 	relay    *Relay
 	from     address.Address
-	task     int64 // of the delivery; 0: the reverse-path names none
-	attempt  int   // likewise
-	nullOnly bool  // use no other sender if the relay refuses the null one
+	task     int64     // of the delivery; 0: the reverse-path names none
+	queued   time.Time // likewise
+	nullOnly bool      // use no other sender if the relay refuses the null one
 	to, rest []address.Address
 	content  *Content
 	done     func(used int) // ends the reservation of the quota

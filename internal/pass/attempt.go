@@ -32,15 +32,6 @@ func newAttempt(ds []tasks.Delivery) *attempt {
 	return a
 }
 
-// attempts are those before this one, by recipient.
-func (a *attempt) attempts() map[string]int {
-	out := map[string]int{}
-	for _, d := range a.before {
-		out[d.Recipient] = d.Attempts
-	}
-	return out
-}
-
 // recipientsToDo returns the recipients of an attempt.
 func recipientsToDo(ds []tasks.Delivery) []string {
 	var to []string

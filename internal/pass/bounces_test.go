@@ -8,12 +8,15 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"postrider/internal/bounce"
 	"postrider/internal/forward"
 	"postrider/internal/message"
 	"postrider/internal/route"
 	"postrider/internal/tasks"
 	"postrider/internal/testserver"
+	"postrider/internal/testserver/smtpsink"
 )
 
 // fakeBounces reads messages with "report" in their subject, and fails for those with "broken".
@@ -85,35 +88,45 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// attemptsSeen is a relay that keeps which attempts the envelopes say there were before.
-type attemptsSeen struct {
-	Relay
-	before []int
-}
-
-func (r *attemptsSeen) Begin(ctx context.Context, env forward.Envelope, c *forward.Content) (Transaction, error) {
-	r.before = append(r.before, env.Attempts[env.To[0]])
-	return r.Relay.Begin(ctx, env, c)
-}
-
-// TestAttemptAfterABounce: the relay gets to know which attempt it is, for the reverse-path: a
-// report about the first one says nothing of the second.
-func TestAttemptAfterABounce(t *testing.T) {
-	r := newRig(t, nil)
-	seen := &attemptsSeen{Relay: r.Relay}
-	r.Relay = seen
+// TestReversePathOfARetry: a server with greylisting takes a retry, because its reverse-path is the
+// same. After a bounce it is another one: a report about the first attempt says nothing of it.
+func TestReversePathOfARetry(t *testing.T) {
+	var mu sync.Mutex
+	known := map[string]bool{}
+	r := newRig(t, func(e smtpsink.Event) smtpsink.Action {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.Stage != "rcpt" || known[e.Message.From] {
+			return smtpsink.Action{}
+		}
+		known[e.Message.From] = true
+		return smtpsink.Action{Code: 451, Text: "4.7.1 greylisted, try again later"}
+	})
+	signer, err := bounce.NewSigner(bounce.Config{
+		Address: "bounces+{token}@firm.example", Secrets: []string{"a secret"}, Now: r.clock.Now,
+	})
+	check(t, err)
+	relay, err := forward.NewRelay(forward.Config{
+		Host: "127.0.0.1", Port: r.sink.Port(), Security: "none", Connections: 1, From: "forwarder@firm.example",
+		EnvelopeFrom: "bounces@firm.example", Signer: signer,
+	})
+	check(t, err)
+	t.Cleanup(func() { _ = relay.Close() })
+	r.Relay = SMTP{relay}
 	r.add("all")
 	r.subjects("letter")
-	r.want(r.run(), Counters{Registered: 1, Forwarded: 1})
+	r.want(r.run(), Counters{Registered: 1, Retry: 1})
+	r.clock.advance(time.Hour)
+	r.want(r.run(), Counters{Forwarded: 1})
 	got, err := r.queue.Get(t.Context(), 1)
 	check(t, err)
 	_, err = r.queue.Arrived(t.Context(), "test", 1, got.Deliveries[0].Recipient, tasks.Arrival{Status: tasks.Bounced})
 	check(t, err)
 	_, err = r.queue.Requeue(t.Context(), tasks.By{Who: "test"}, 1)
 	check(t, err)
-	r.want(r.run(), Counters{Forwarded: 1})
-	if !slices.Equal(seen.before, []int{0, 1}) {
-		t.Errorf("attempts before: %v, want 0, then 1", seen.before)
+	r.want(r.run(), Counters{Retry: 1})
+	if len(known) != 2 {
+		t.Errorf("the reverse-paths are %v, want one before the bounce and one after it", known)
 	}
 }
 

@@ -76,14 +76,12 @@ func (a Arrival) Recorded(delivered *time.Time, now time.Time) Arrival {
 	return a
 }
 
-// Requeued reports whether an operator requeued the task.
-func (t Task) Requeued() bool { return !t.QueuedAt.Equal(t.CreatedAt) }
-
 // Predates reports whether a report is about an attempt before an operator requeued the task: the
 // report's time is before the delivery. The clocks of hosts may differ by an hour. If nobody
 // requeued the task, the clock was wrong when the delivery was recorded.
 func (t Task) Predates(a Arrival, d Delivery) bool {
-	return t.Requeued() && !a.At.IsZero() && d.DeliveredAt != nil && a.At.Before(d.DeliveredAt.Add(-time.Hour))
+	return !t.QueuedAt.Equal(t.CreatedAt) &&
+		!a.At.IsZero() && d.DeliveredAt != nil && a.At.Before(d.DeliveredAt.Add(-time.Hour))
 }
 
 // Beyond reports whether a report says more than an earlier one: by its status, or because it
