@@ -157,6 +157,13 @@ func TestComposedHeader(t *testing.T) {
 			[]string{"MIME-Version: 1.1", "Content-type: text/html", "Content-Transfer-Encoding: base64"},
 		},
 		{
+			"fields about the body without a value",
+			author + "MIME-Version:\r\nMIME-Version: 1.0\r\nContent-Type: \r\nContent-Type: text/html\r\n" +
+				"Content-Transfer-Encoding:\r\nContent-Transfer-Encoding: base64\r\n", Rewrite,
+			[]string{"MIME-Version: 1.0", "Content-Type: text/html", "Content-Transfer-Encoding: base64"},
+			[]string{"X-Original-MIME", "X-Original-Content"},
+		},
+		{
 			"a Date and a Message-ID without a value",
 			author + "Date:\r\nDate:  \r\nMessage-ID: <>\r\nMessage-ID: <a@b>\r\n", Rewrite,
 			[]string{"Date: Fri, 20 Nov 2026 10:00:00 +0000", "Message-ID: <a@b>"},

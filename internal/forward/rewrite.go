@@ -157,10 +157,13 @@ func (c *Composer) rewritten(fields []message.Field, m *message.Message, o Origi
 	return b.String() + rest.String() + "\r\n"
 }
 
+// onceRewritten are fields that a message may have once (RFC 5322 3.6, RFC 2045 3).
+var onceRewritten = append(slices.Clone(unique), "MIME-Version", "Content-Type", "Content-Transfer-Encoding")
+
 // originalName is where the value of a field is kept that a message may have once; empty for
 // others.
 func originalName(name string) string {
-	for _, once := range append(slices.Clone(unique), "MIME-Version", "Content-Type", "Content-Transfer-Encoding") {
+	for _, once := range onceRewritten {
 		if strings.EqualFold(once, name) {
 			return "X-Original-" + once
 		}
@@ -173,6 +176,8 @@ func saysNothing(f message.Field, h message.Header) bool {
 	switch f.Name {
 	case "date", "message-id":
 		return strings.Trim(h.TextOf(f), "<> ") == ""
+	case "mime-version", "content-type", "content-transfer-encoding":
+		return h.TextOf(f) == ""
 	case "reply-to":
 		list, _ := h.AddressesOf(f)
 		return len(list) == 0
