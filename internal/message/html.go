@@ -42,7 +42,7 @@ func htmlText(s string) string {
 		name, _ := z.TagName()
 		tag := atom.Lookup(name)
 		switch {
-		case kind == html.StartTagToken && tag == atom.Noscript:
+		case tag == atom.Noscript: // also <noscript/>, which is a start tag
 			z.NextIsNotRawText() // mail programs run no scripts, and so display it
 		case kind == html.StartTagToken && skip == 0 && hidden[tag]:
 			skip = tag

@@ -97,6 +97,7 @@ func TestWordsInHTML(t *testing.T) {
 		"hea<nobr>ring</nobr>": "hearing", "hea<b>ring</b>": "hearing",
 		"a<img>b": "a\nb", "a<p>b": "a\nb", "a<td>b": "a\nb", "a<br/>b": "a\nb", "a<hgroup>b": "a\nb",
 		"a<div>b</div>c": "a\nb\nc", "<noscript>h&#101;a<b>ring</b></noscript>": "hearing",
+		"<noscript/>h&#101;a<b>ring</b>": "hearing",
 	} {
 		if got := parse(t, "Content-Type: text/html\r\n\r\n"+markup).Content(t.Context()).Text; got != want {
 			t.Errorf("the text of %s is %q, want %q", markup, got, want)
