@@ -2,8 +2,10 @@ package db
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -137,25 +139,26 @@ func TestReplacedFile(t *testing.T) {
 }
 
 // TestDeletedLog: no connection, open or new, goes on with a log that other processes do not find:
-// each would write to a log of its own. What was committed stays if there is no other process.
+// each would write to a log of its own. What was committed stays if there is no other process. The
+// log of a link is beside the file.
 func TestDeletedLog(t *testing.T) {
 	for _, end := range []string{"-wal", "-shm"} {
 		t.Run(end, func(t *testing.T) {
 			cfg := freshSQLite(t)
-			db, err := Open(testContext(t), cfg)
+			checkMigrated(t, cfg)
+			linked := Config{Driver: SQLite, Path: filepath.Join(t.TempDir(), "linked.db")}
+			if err := os.Symlink(cfg.Path, linked.Path); err != nil {
+				t.Fatal(err)
+			}
+			db, err := Open(testContext(t), linked)
 			if err != nil {
 				t.Fatal(err)
 			}
-			change := func() error {
-				return db.Tx(testContext(t), func(tx *gorm.DB) error {
-					return Run(tx, "INSERT INTO contacts (name, email, keywords, is_active) VALUES ('', '', '', 1)")
-				})
-			}
-			if err := errors.Join(change(), db.Replaced(), os.Remove(cfg.Path+end)); err != nil {
+			if err := errors.Join(addContact(t, db), db.Replaced(), os.Remove(cfg.Path+end)); err != nil {
 				t.Fatal(err)
 			}
 			for range 2 { // with the open connection, and with a new one
-				wantText(t, change(), cfg.Path+end, "was deleted while postrider had", "run postrider again")
+				wantText(t, addContact(t, db), linked.Path, "was deleted while postrider had", "run postrider again")
 			}
 			wantText(t, db.Replaced(), "was deleted while postrider had the database open")
 			if err := db.Close(); err != nil {
@@ -167,5 +170,56 @@ func TestDeletedLog(t *testing.T) {
 				t.Errorf("there are %d rows (%v), want what was committed", rows, err)
 			}
 		})
+	}
+}
+
+func addContact(t *testing.T, db *DB) error {
+	return db.Tx(testContext(t), func(tx *gorm.DB) error {
+		return Run(tx, "INSERT INTO contacts (name, email, keywords, is_active) VALUES ('', '', '', 1)")
+	})
+}
+
+// TestLogThatComesBack: a directory that was away, with everything in it, lost nothing.
+func TestLogThatComesBack(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "disk")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	db := openMigrated(t, Config{Driver: SQLite, Path: filepath.Join(dir, "postrider.db")})
+	if err := errors.Join(addContact(t, db), os.Rename(dir, dir+".away")); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, addContact(t, db), "was deleted or moved", "put it back")
+	if err := errors.Join(os.Rename(dir+".away", dir), addContact(t, db)); err != nil {
+		t.Errorf("after it is back: %v", err)
+	}
+}
+
+// TestLogOfAnother: a log that came and went while a connection was open that has not read since is
+// none of its own.
+func TestLogOfAnother(t *testing.T) {
+	cfg := freshSQLite(t)
+	checkMigrated(t, cfg)
+	set := func(mode string) *sql.DB {
+		other, err := sql.Open("sqlite", cfg.Path)
+		if err == nil {
+			_, err = other.ExecContext(t.Context(), "PRAGMA journal_mode = "+mode+"; SELECT 1 FROM sqlite_schema")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return other
+	}
+	if err := set("DELETE").Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(testContext(t), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	other := set("WAL")
+	if err := errors.Join(db.pool.PingContext(t.Context()), other.Close(), addContact(t, db)); err != nil {
+		t.Error(err)
 	}
 }

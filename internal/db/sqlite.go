@@ -48,7 +48,10 @@ func (db *DB) openSQLite(ctx context.Context, cfg Config) (gorm.Dialector, error
 	if is.IsDir() {
 		return nil, cannotOpen(SQLite, path, errors.New("database.path is a directory"), "name the file in it")
 	}
-	file := &sqliteFile{path: abs, is: is}
+	file := &sqliteFile{path: abs, real: abs, is: is}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		file.real = real
+	}
 	db.file = file
 	pool, err := db.sqlitePool(ctx, file, "", "BEGIN IMMEDIATE")
 	if err != nil {
@@ -92,16 +95,9 @@ func (db *DB) sqlitePool(ctx context.Context, file *sqliteFile, options, begin s
 // sqliteFile is the file that the path named first.
 type sqliteFile struct {
 	path  string
+	real  string // the path without links: -wal and -shm are beside it
 	is    os.FileInfo
 	apart atomic.Bool // a connection uses -wal or -shm files that others do not find
-}
-
-// logs are the files -wal and -shm, nil where there is none.
-func (f *sqliteFile) logs() (logs [2]os.FileInfo) {
-	for i, end := range []string{"-wal", "-shm"} {
-		logs[i], _ = os.Stat(f.path + end)
-	}
-	return logs
 }
 
 // check fails if the path no longer names the file, or its log.
@@ -114,7 +110,7 @@ func (f *sqliteFile) check() error {
 	case err == nil && !os.SameFile(now, f.is):
 		err = fmt.Errorf("the database file %s was replaced while postrider had it open; run postrider again", f.path)
 	case err == nil && f.apart.Load():
-		err = fmt.Errorf("%[1]s-wal or %[1]s-shm was deleted while postrider had the database open; "+
+		err = fmt.Errorf("the -wal or -shm of %s was deleted while postrider had the database open; "+
 			"run postrider again: what was committed last may be lost, and sent again", f.path)
 	}
 	return err
@@ -150,27 +146,41 @@ func (c sameFile) Connect(ctx context.Context) (driver.Conn, error) {
 	if _, err := inner.ExecContext(ctx, "SELECT 1 FROM sqlite_schema", nil); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &fileConn{inner, c.file, c.file.logs()}, nil
+	logs := map[string]os.FileInfo{}
+	for _, name := range []string{c.file.real + "-wal", c.file.real + "-shm"} {
+		if is, err := os.Stat(name); err == nil {
+			logs[name] = is
+		}
+	}
+	return &fileConn{inner, c.file, logs}, nil
 }
 
 // fileConn is a connection of sameFile.
 type fileConn struct {
 	preparer
 	file *sqliteFile
-	logs [2]os.FileInfo
+	logs map[string]os.FileInfo // none in another journal mode
+}
+
+// apart reports whether -wal or -shm is no longer what the connection opened.
+func (c *fileConn) apart() bool {
+	for name, is := range c.logs {
+		now, err := os.Stat(name)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(is, now) {
+			return true
+		}
+	}
+	return false
 }
 
 // ResetSession is called before each use but the first. Instead of a connection that it refuses,
 // database/sql opens one: its error says why.
 func (c *fileConn) ResetSession(ctx context.Context) error {
-	for i, now := range c.file.logs() {
-		if c.logs[i] == nil {
-			c.logs[i] = now // another journal mode was set before
-		} else if now == nil || !os.SameFile(c.logs[i], now) {
-			c.file.apart.Store(true)
-		}
-	}
-	if c.file.check() != nil {
+	switch {
+	case c.file.check() != nil:
+		return driver.ErrBadConn
+	case c.apart():
+		c.file.apart.Store(true)
 		return driver.ErrBadConn
 	}
 	return c.preparer.ResetSession(ctx)

@@ -57,7 +57,7 @@ func (db *DB) Writable(ctx context.Context) error {
 		err = found
 	}
 	if err == nil && db.dialect == SQLite {
-		err = writeBeside(db.file.path)
+		err = writeBeside(db.file.real)
 	}
 	if err == nil || errors.As(err, new(*RightsError)) || errors.As(err, new(*UnavailableError)) {
 		return err
@@ -68,10 +68,6 @@ func (db *DB) Writable(ctx context.Context) error {
 // writeBeside writes a file beside the database and removes it. Whether this user may create one is
 // not asked: with -wal and -shm in place, SQLite need not.
 func writeBeside(path string) error {
-	path, err := filepath.EvalSymlinks(path) // SQLite follows them, too
-	if err != nil {
-		return err
-	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".check-*")
 	if errors.Is(err, fs.ErrPermission) {
 		return nil
