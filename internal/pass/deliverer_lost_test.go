@@ -119,6 +119,38 @@ func TestLeaseLostBeforeItIsReleased(t *testing.T) {
 	})
 }
 
+// TestLeaseLostBeforeItWaits: what one recipient got counts, although another waits for a copy.
+func TestLeaseLostBeforeItWaits(t *testing.T) {
+	onSite(t, func(t *testing.T, s *site) {
+		s.relay.reply = func(_, to string) forward.Status {
+			if to == "a@x.example" {
+				return forward.Deferred
+			}
+			return ""
+		}
+		s.put("one")
+		s.wantNoError(s.run())
+		table, err := route.Compile([]route.Rule{{Name: "both", To: []string{"a@x.example", "b@x.example"}}})
+		check(t, err)
+		s.pass.Routes = table
+		s.put("one")
+		var stolen sync.Once
+		s.queue.hook = func(called string, id int64) error {
+			if called == "Release" {
+				stolen.Do(func() { s.steal(id) })
+			}
+			return nil
+		}
+		rep := s.run()
+		s.wantNoError(rep)
+		s.wantSent("one b@x.example")
+		s.wantLog("could not be recorded", "task=", "recipient=b@x.example", `reply="queued as one"`)
+		if rep.Totals.Retry != 1 {
+			t.Errorf("%d count as to be retried, want the one whose end is not known", rep.Totals.Retry)
+		}
+	}, route.Rule{Name: "all", To: []string{"a@x.example"}})
+}
+
 // TestDatabaseAway: the deliverer stops, nothing goes out that was not recorded as sending, and
 // what was at the relay is in the log.
 func TestDatabaseAway(t *testing.T) {

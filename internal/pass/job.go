@@ -210,8 +210,11 @@ func (d *deliverer) settle(ctx context.Context, j *job, ds []tasks.Delivery) (ta
 	policy.Hold = d.pass.Routes.Holds(t.Route, policy.Hold)
 	res := policy.Settle(t, j.claim.At, ds)
 	if res.Status == tasks.Received { // it waits for other tasks, and counts nowhere
-		_, err := d.release(ctx, j, res.Reason, 0, res.Deliveries)
-		return "", err
+		s, err := d.release(ctx, j, res.Reason, 0, res.Deliveries)
+		if s == tasks.Received {
+			s = ""
+		}
+		return s, err
 	}
 	return d.finish(ctx, j, res)
 }
