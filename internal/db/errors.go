@@ -153,10 +153,11 @@ func fixSQLite(path string, err error) string {
 	if fix := fixWrite(path); fix != "" {
 		return fix
 	}
-	if sqliteError(err) == sqlite3.SQLITE_CANTOPEN && mayWrite(path) == nil && mayWrite(dir) == nil {
-		return "this user can write the file and its directory, so perhaps too many files are open: " + text.RaiseFiles
+	fix := fmt.Sprintf("make sure that this user can write the file and the directory %s, or change database.path", dir)
+	if sqliteError(err) == sqlite3.SQLITE_CANTOPEN { // Windows does not say whether it is the rights
+		fix += "; or perhaps too many files are open: " + text.RaiseFiles
 	}
-	return fmt.Sprintf("make sure that this user can write the file and the directory %s, or change database.path", dir)
+	return fix
 }
 
 // directory is the file's directory, as an absolute path if that is known.
