@@ -35,7 +35,7 @@ It tests that the database user can write, and that 1 MiB fits beside an SQLite
 file, in the directory of large messages (TMPDIR) and in that of
 metrics.textfile. It logs in to each inbox and opens its folders. It names the
 sender (forward.envelope_from), up to ten recipients, and the null reverse-path
-of notices to the relay, and resets each transaction before any content. For
+of notices to the relay, and ends each transaction before any content. For
 mode auto and arc it queries the DNS. It tests that the bounce inbox is active,
 that the hook exists, and that the files of web can be used; it does not run the
 hook. --inbox and --label choose inboxes; the rest is always tested.

@@ -82,7 +82,7 @@ func (i *Info) null(c *conn) {
 			return
 		}
 		if rep.hasCode("5") {
-			i.NoNull = &Outcome{Status: Refused, Code: rep.code, Enhanced: rep.enhanced, Reply: rep.text, Fix: fixNull}
+			i.NoNull = &Outcome{Status: Refused, Code: rep.code, Enhanced: rep.enhanced, Reply: rep.text}
 		}
 		if !rep.ok() {
 			return
