@@ -65,7 +65,7 @@ type Conn struct {
 // after that. Config.DialTimeout limits everything up to and including the greeting.
 func Dial(ctx context.Context, cfg Config) (*Conn, error) {
 	c := newConn(cfg)
-	if err := c.newToken(ctx, ""); err != nil {
+	if err := c.newToken(ctx, "", nil); err != nil {
 		return nil, err
 	}
 	if err := c.open(ctx); err != nil {

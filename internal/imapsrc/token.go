@@ -21,8 +21,8 @@ type needsLogin interface {
 	NeedsLogin()
 }
 
-// newToken asks for a token.
-func (c *Conn) newToken(ctx context.Context, refused string) error {
+// newToken asks for a token. by is the refusal of the last one; nil without one.
+func (c *Conn) newToken(ctx context.Context, refused string, by error) error {
 	if c.cfg.Token == nil {
 		return nil
 	}
@@ -34,8 +34,9 @@ func (c *Conn) newToken(ctx context.Context, refused string) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return c.failure(ctx, opToken, ctx.Err())
-	case err != nil && refused != "":
-		err = fmt.Errorf("the server refused the access token, and there is no new one: %w", err)
+	case err != nil && by != nil:
+		said, _ := errors.AsType[answer](by)
+		err = fmt.Errorf("the server refused the access token (%w), and there is no new one: %w", said, err)
 		fallthrough
 	case err != nil:
 		return c.failure(ctx, opToken, &Error{Kind: kind, Err: err})
@@ -52,7 +53,7 @@ func (c *Conn) bearerLogin(ctx context.Context) error {
 		return err
 	}
 	refused := c.token
-	if failed := c.newToken(ctx, refused); failed != nil {
+	if failed := c.newToken(ctx, refused, err); failed != nil {
 		return failed
 	}
 	if c.token == refused {

@@ -87,7 +87,10 @@ func TestTokenLogin(t *testing.T) {
 		"no new token": {
 			steps:  []fakeimap.Step{bearerGreeting("AUTH=XOAUTH2"), {Expect: xoauth2("t1") + "$", Reply: no}},
 			tokens: []string{"t1"}, asked: "()(t1)", kind: imapsrc.KindToken,
-			says: []string{"the server refused the access token, and there is no new one", errNoToken.Error()},
+			says: []string{
+				"the server refused the access token (NO [AUTHENTICATIONFAILED] bad", "), and there is no new one",
+				errNoToken.Error(),
+			},
 		},
 		"refused, and there is no other": {
 			steps:  []fakeimap.Step{bearerGreeting("AUTH=XOAUTH2"), {Expect: xoauth2("t1") + "$", Reply: no}},
