@@ -46,6 +46,12 @@ func TestSoak(t *testing.T) {
 	s.patience = within + time.Hour
 	s.configure()
 	s.restart()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%d messages of %d came; watch said:\n%s\nstatus in the end:\n%s",
+				len(s.sink.Messages()), len(s.sent), s.p.stderr.String(), s.start(nil, "status").wait().stdout)
+		}
+	})
 	s.arrive(max(1, arrivals/10))
 	s.cameAll()
 	before := holdsNow(s.p.cmd.Process.Pid)
