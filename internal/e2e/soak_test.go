@@ -23,6 +23,8 @@ type soak struct {
 	junk  map[string][][]byte // what was ever in the folder Junk, by inbox
 	sent  [][]byte
 	n     int
+
+	within time.Duration // in which all arrive
 }
 
 // TestSoak: of all that arrives meanwhile nothing is lost and nothing comes twice, and in the end
@@ -33,7 +35,7 @@ func TestSoak(t *testing.T) {
 		arrivals, rounds = n, max(1, n/40)
 	}
 	within, _ := time.ParseDuration(os.Getenv("POSTRIDER_SOAK_FOR"))
-	s := &soak{watching: &watching{world: newWorld(t, "sqlite")}, junk: map[string][][]byte{}}
+	s := &soak{within: within, watching: &watching{world: newWorld(t, "sqlite")}, junk: map[string][][]byte{}}
 	s.proxy = testserver.NewCutProxy(t, fmt.Sprintf("127.0.0.1:%d", s.imap.Port))
 	s.imapPort = s.proxy.Port
 	for i := range 5 {
@@ -118,10 +120,12 @@ func (s *soak) harm(round int) {
 }
 
 // cameAll waits until all that arrived is at the relay. After many failures a connection may be
-// opened again only after a while.
+// opened again only after a while: the more rounds, the longer.
 func (s *soak) cameAll() {
 	s.t.Helper()
-	s.awaitFor(6*time.Minute, "all messages come", func() bool { return len(s.sink.Messages()) >= len(s.sent) })
+	s.awaitFor(6*time.Minute+s.within, "all messages come", func() bool {
+		return len(s.sink.Messages()) >= len(s.sent)
+	})
 }
 
 // holdings is what a process holds.
