@@ -97,9 +97,9 @@ func (s *Server) Connections() int {
 
 // Close ends all connections and stops the server.
 func (s *Server) Close() {
-	_ = s.ln.Close() // the server may not know it yet
+	_ = s.ln.Close()
+	s.running.Wait() // imap.Close must not come while imap.Serve begins
 	_ = s.imap.Close()
-	s.running.Wait()
 }
 
 // AddUser makes an account with an empty INBOX.
