@@ -95,20 +95,26 @@ func TestUntrusted(t *testing.T) {
 	for _, url := range []string{
 		"https://" + at, "amqps://" + at + "/?queue=q", "rediss://" + at + "?stream=s",
 	} {
-		set := Settings{URL: url, Timeout: 5 * time.Second}
-		if strings.HasPrefix(url, "https") {
-			set.Secrets, set.AllowInternal = []string{secret}, true
-		}
-		p, err := Open(set)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = p.Publish(t.Context(), messages(1))[0]
+		err := publish(t, url)
 		if err == nil || !strings.Contains(err.Error(), "unknown authority; name a file") {
 			t.Errorf("%s: the error is %v, want one that names ca_file", url, err)
 		}
-		_ = p.Close(t.Context())
 	}
+}
+
+// publish is the error of a message to a destination.
+func publish(t *testing.T, url string) error {
+	t.Helper()
+	set := Settings{URL: url, Timeout: 5 * time.Second}
+	if strings.HasPrefix(url, "https") {
+		set.Secrets, set.AllowInternal = []string{secret}, true
+	}
+	p, err := Open(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close(t.Context()) }()
+	return p.Publish(t.Context(), messages(1))[0]
 }
 
 // TestNoTLS: the error of a port without TLS says what to correct.
@@ -124,19 +130,10 @@ func TestNoTLS(t *testing.T) {
 		"https://" + at, fmt.Sprintf("https://127.0.0.1:%d", garbage), "amqps://" + at + "/?queue=q",
 		"rediss://" + at + "?stream=s",
 	} {
-		set := Settings{URL: url, Timeout: 5 * time.Second}
-		if strings.HasPrefix(url, "https") {
-			set.Secrets, set.AllowInternal = []string{secret}, true
-		}
-		p, err := Open(set)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = p.Publish(t.Context(), messages(1))[0]
+		err := publish(t, url)
 		if err == nil || !strings.Contains(err.Error(), "; there is no TLS on this port: correct the port in url") {
 			t.Errorf("%s: the error is %v, want one that names the port", url, err)
 		}
-		_ = p.Close(t.Context())
 	}
 }
 
