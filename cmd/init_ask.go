@@ -140,8 +140,8 @@ func (s *draft) faultsAs(ctx context.Context, f config.First, line func(config.E
 			e.Problem = "the port is given twice; leave it out here, or leave out --smtp-port"
 		}
 		if e.Key == "smtp.security" && f.Security == "none" {
-			e.Problem = "none would send the password unencrypted; use tls or starttls, or say " +
-				"--smtp-username none, and add username, password and allow_plaintext: true to the file"
+			e.Problem = "none would send the password unencrypted; use tls or starttls, or leave out the login " +
+				"(--smtp-username none) and add username, password and allow_plaintext: true to the file later"
 		}
 		lines = append(lines, line(e))
 	}

@@ -154,8 +154,8 @@ func fixSQLite(path string, err error) string {
 		return fix
 	}
 	fix := fmt.Sprintf("make sure that this user can write the file and the directory %s, or change database.path", dir)
-	if sqliteError(err) == sqlite3.SQLITE_CANTOPEN { // Windows does not say whether it is the rights
-		fix += "; or perhaps too many files are open: " + text.RaiseFiles
+	if sqliteError(err) == sqlite3.SQLITE_CANTOPEN { // SQLite does not say why
+		fix += "; if too many files are open, " + text.RaiseFiles
 	}
 	return fix
 }
@@ -226,7 +226,7 @@ func fixFile(err error) string {
 	switch {
 	case isShort(err):
 		return "its -wal was deleted while another process had it open: stop every process of postrider, " +
-			"and run it again; or its disk is failing"
+			"then run it again; or its disk is failing"
 	case code == sqlite3.SQLITE_NOTADB, code == sqlite3.SQLITE_CORRUPT:
 		return "the file is damaged or not a database: " + restoreFile + "; or set database.path to another file"
 	case code == sqlite3.SQLITE_IOERR, code == sqlite3.SQLITE_FULL,
@@ -236,8 +236,8 @@ func fixFile(err error) string {
 	return ""
 }
 
-// isShort reports that a file ends too early. It is the log that does, if it was made again while
-// the index in -shm is still that of the old one.
+// isShort reports that a file ends too early: a log that was deleted and created again, while -shm
+// still indexes the old one.
 func isShort(err error) bool {
 	e, ok := errors.AsType[*modernc.Error](err)
 	return ok && e.Code() == sqlite3.SQLITE_IOERR_SHORT_READ

@@ -16,7 +16,7 @@ func TestLogDeletedByAnother(t *testing.T) {
 	wantText(t, err, "(522)", "its -wal was deleted while another process had it open: stop every process of postrider")
 }
 
-// TestLogThatCannotBeOpened: SQLite does not say why, and the rights are not it.
+// TestLogThatCannotBeOpened: SQLite does not say why, and access rights are not the reason.
 func TestLogThatCannotBeOpened(t *testing.T) {
 	cfg := freshSQLite(t)
 	checkMigrated(t, cfg)
@@ -24,5 +24,5 @@ func TestLogThatCannotBeOpened(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(testContext(t), cfg)
-	wantText(t, err, "(14)", "perhaps too many files are open: raise the limit of open files")
+	wantText(t, err, "(14)", "if too many files are open, raise the limit of open files")
 }

@@ -94,13 +94,13 @@ func (db *DB) sqlitePool(ctx context.Context, file *sqliteFile, options, begin s
 
 // sqliteFile is the file that the path named first.
 type sqliteFile struct {
-	path  string
-	real  string // the path without links: -wal and -shm are beside it
-	is    os.FileInfo
-	apart atomic.Bool // a connection uses -wal or -shm files that others do not find
+	path    string
+	real    string // the path without links: -wal and -shm are beside it
+	is      os.FileInfo
+	logGone atomic.Bool // -wal or -shm was deleted or replaced while a connection had it open
 }
 
-// check fails if the path no longer names the file, or its log.
+// check returns an error if the path no longer names the file, or if its log is gone.
 func (f *sqliteFile) check() error {
 	now, err := os.Stat(f.path)
 	switch {
@@ -109,15 +109,15 @@ func (f *sqliteFile) check() error {
 			"put it back, or mount its disk; or "+restoreFile, f.path)
 	case err == nil && !os.SameFile(now, f.is):
 		err = fmt.Errorf("the database file %s was replaced while postrider had it open; run postrider again", f.path)
-	case err == nil && f.apart.Load():
+	case err == nil && f.logGone.Load():
 		err = fmt.Errorf("the -wal or -shm of %s was deleted while postrider had the database open; "+
-			"run postrider again: what was committed last may be lost, and sent again", f.path)
+			"run postrider again; the last commits may be lost, and their messages may be sent again", f.path)
 	}
 	return err
 }
 
-// Replaced returns an error if the path no longer names the SQLite file that was opened: then
-// nothing is read or written until it is opened again. It is nil for MySQL.
+// Replaced returns an error if the path no longer names the SQLite file that was opened, or if its
+// log is gone: then nothing is read or written until it is opened again. It is nil for MySQL.
 func (db *DB) Replaced() error {
 	if db.file == nil {
 		return nil
@@ -126,14 +126,14 @@ func (db *DB) Replaced() error {
 }
 
 // sameFile opens and uses connections to a file only while its path still names it, because
-// everything written to a replaced file is lost. It is the same with the files -wal and -shm, which
-// SQLite keeps as long as a connection is open that has read.
+// everything written to a replaced file is lost. The same is true of the files -wal and -shm, which
+// SQLite keeps while a connection that has read is open.
 type sameFile struct {
 	driver.Connector
 	file *sqliteFile
 }
 
-// Connect opens a connection, which reads.
+// Connect opens a connection and reads, so that -wal and -shm are open, too.
 func (c sameFile) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := c.file.check(); err != nil {
 		return nil, err
@@ -159,11 +159,11 @@ func (c sameFile) Connect(ctx context.Context) (driver.Conn, error) {
 type fileConn struct {
 	preparer
 	file *sqliteFile
-	logs map[string]os.FileInfo // none in another journal mode
+	logs map[string]os.FileInfo // of -wal and -shm; empty in another journal mode
 }
 
-// apart reports whether -wal or -shm is no longer what the connection opened.
-func (c *fileConn) apart() bool {
+// logGone reports whether -wal or -shm is no longer the file that the connection opened.
+func (c *fileConn) logGone() bool {
 	for name, is := range c.logs {
 		now, err := os.Stat(name)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(is, now) {
@@ -179,8 +179,8 @@ func (c *fileConn) ResetSession(ctx context.Context) error {
 	switch {
 	case c.file.check() != nil:
 		return driver.ErrBadConn
-	case c.apart():
-		c.file.apart.Store(true)
+	case c.logGone():
+		c.file.logGone.Store(true)
 		return driver.ErrBadConn
 	}
 	return c.preparer.ResetSession(ctx)

@@ -201,7 +201,7 @@ func (c *conn) startTLS(in net.Conn) *Error {
 	if e := c.encrypt(in); e != nil {
 		if _, ok := errors.AsType[tls.RecordHeaderError](e.Err); ok {
 			e.Fix = "it takes STARTTLS, and then sends no TLS: ask its operator, " +
-				"or set smtp.security to tls if another port speaks TLS from the start (465)"
+				"or set smtp.security to tls, with a port that speaks TLS from the start (465)"
 		}
 		return e
 	}

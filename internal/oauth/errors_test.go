@@ -119,7 +119,7 @@ func TestRefusals(t *testing.T) {
 		{"an error page", 502, down, `<html>Bad Gateway</html>`, []string{"502 Bad Gateway"}},
 		{
 			"a wrong address", 404, app, `<html>Not Found</html>`,
-			[]string{"oauth.corp: there are no tokens at http://127.0.0.1:", "/token (404 Not Found); check it"},
+			[]string{"oauth.corp: there is no token endpoint at http://127.0.0.1:", "/token (404 Not Found); check it"},
 		},
 		{"no JSON", 400, down, `oops`, []string{"400 Bad Request"}},
 		{

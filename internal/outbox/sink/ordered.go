@@ -44,14 +44,13 @@ func (o *ordered) Publish(ctx context.Context, batch []outbox.Message) []error {
 	return errs
 }
 
-// explained adds to a certificate that is not trusted how it becomes so, and to an answer without
-// TLS what is wrong.
+// explained adds the fix to errors about an untrusted certificate and a port without TLS.
 func explained(errs []error) []error {
 	for i, err := range errs {
 		_, noTLS := errors.AsType[tls.RecordHeaderError](err)
 		if noTLS || errors.Is(err, http.ErrSchemeMismatch) {
 			errs[i] = fmt.Errorf("%w; there is no TLS on this port: correct the port in url, "+
-				"or its scheme if it may go unencrypted", err)
+				"or its scheme if events may be sent unencrypted", err)
 		}
 		if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 			errs[i] = fmt.Errorf("%w; name a file with the certificate of its issuer in ca_file", err)
