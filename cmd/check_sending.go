@@ -54,8 +54,8 @@ func (a *app) checkOptional(ctx context.Context, cfg *config.Config) (found []fi
 	return found
 }
 
-// checkTemporary checks the place of large messages. That it works is not counted: when everything
-// fails that the configuration names, the exit code is that of everything.
+// checkTemporary writes a temporary file, as a large message does. Success is not a finding: the
+// exit code is 1 if everything that the configuration names fails.
 func (a *app) checkTemporary() []finding {
 	f := finding{what: "temporary files", text: os.TempDir(), err: (&message.Spooler{}).Check()}
 	a.report(f)
@@ -159,8 +159,8 @@ func recipientFinding(o forward.Outcome) finding {
 	return refusal(f, o, "correct the address in routes or notify, or ask the relay's operator")
 }
 
-// refusal is a finding whose text has a reply that is not positive. For now is not a failure:
-// relays that greylist say so to each new sender.
+// refusal makes a finding a note if the reply in its text is temporary, because relays with
+// greylisting defer each new sender. Otherwise it is a failure.
 func refusal(f finding, o forward.Outcome, fix string) finding {
 	if o.Code/100 == 4 {
 		f.note = true
@@ -171,7 +171,8 @@ func refusal(f finding, o forward.Outcome, fix string) finding {
 	return f
 }
 
-// noNull is a finding if the relay refuses the null reverse-path. Only notices cannot go out then.
+// noNull is a finding if the relay refuses the null reverse-path: a failure if notices are sent,
+// because they have no other, else a note.
 func noNull(cfg *config.Config, info forward.Info) []finding {
 	if info.NoNull == nil {
 		return nil

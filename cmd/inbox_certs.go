@@ -66,7 +66,7 @@ type credentials struct {
 
 // peers reads the files of each peer once.
 type peers struct {
-	roots *x509.CertPool // with imap.ca_file; nil: the system's
+	roots *x509.CertPool // the system's and those of imap.ca_file; nil: the system's
 	mu    sync.Mutex
 	known map[peer]*credentials
 }

@@ -106,8 +106,8 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestPeersTrust: an inbox with a file of its own trusts the certificates of imap.ca_file as they
-// were read, too. Those of other inboxes stay as they are.
+// TestPeersTrust: an inbox with its own CA file also trusts imap.ca_file, as it was read with the
+// configuration. Other inboxes do not trust that file.
 func TestPeersTrust(t *testing.T) {
 	file := testserver.Dovecot(t).CAFile
 	base := x509.NewCertPool()

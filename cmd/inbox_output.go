@@ -101,7 +101,7 @@ func (a *app) showRewind(in inbox.Inbox, plans []pass.Rewind, asked bool) (moves
 			moves = append(moves, p)
 		}
 		switch {
-		case p.New():
+		case p.Unscanned():
 			a.print("%s: was never scanned and has no cursor yet; there is nothing to rewind\n", where)
 		case !p.Moves():
 			a.print("%s: the cursor is at UID %d, not above UID %d; there is nothing to rewind\n",

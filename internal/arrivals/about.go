@@ -60,12 +60,12 @@ func (b *Book) byToken(ctx context.Context, r bounce.Report) ([]statement, strin
 	if own := slices.DeleteFunc(slices.Clone(fates), others); len(own) > 0 {
 		fates = own // else the recipient is an alias, and they are about its members
 	}
-	// Delivered, or perhaps, since the task was queued; requeueing leaves earlier deliveries alone.
-	since := d.DeliveredAt == nil || d.DeliveredAt.After(t.QueuedAt)
+	// A requeue does not repeat what was delivered before it, so a report about that counts.
+	current := d.DeliveredAt == nil || d.DeliveredAt.After(t.QueuedAt)
 	var out []statement // the one that says most
 	for _, f := range fates {
 		s := stated(t, d, f)
-		s.earlier = s.earlier || since && !ref.Queued(t.QueuedAt)
+		s.earlier = s.earlier || current && !ref.QueuedAt(t.QueuedAt)
 		if len(out) == 0 || s.arrival.Beyond(out[0].arrival) {
 			out = []statement{s}
 		}

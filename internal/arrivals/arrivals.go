@@ -6,11 +6,11 @@
 // and recipient name the delivery: whoever knows both can forge a bounce of it, and so have its
 // recipient suspended. A report about no delivery of ours changes nothing.
 //
-// Reading a report twice has the same effect as reading it once. If its task was requeued in
-// between, the token says that the report is about an earlier attempt, but for one in 256. Without
-// a Signer only its date does: a copy counts for the new attempt, too, if it is dated at most an
-// hour before that. A report is read before its message is registered, or when its task is claimed:
-// after a kill in between, the next pass reads it again.
+// Reading a report twice has the same effect as reading it once. A report about an attempt that was
+// repeated after a requeue is not recorded: the token tells, except after one requeue in 256.
+// Without a Signer only the date does, if it is more than an hour before the requeue. A report is
+// read before its message is registered, or when its task is claimed: after a kill in between, the
+// next pass reads it again.
 //
 // A recipient whose mail bounces too often (Config.After, Config.Within) is noted, once. If
 // Config.Suspend is set, nothing is sent to it until an operator resumes it.

@@ -40,10 +40,10 @@ type Signer struct {
 	now           func() time.Time
 }
 
-// A token is, in base32, task (1 to 9 octets) | when it was queued (1) | day (2) | recipient (5) |
-// signature (10). Its letters are lower case. Upper case means the same, because servers on the way
-// may change the case. It says nothing of the attempt: a server with greylisting takes a retry only
-// from the same address.
+// A token is, in base32, task (1 to 9 octets) | low octet of the time when it was queued (1) |
+// day (2) | recipient (5) | signature (10). Its letters are lower case. Upper case means the same,
+// because servers on the way may change the case. It does not name the attempt, because a server
+// with greylisting accepts a retry only from the same reverse-path.
 const (
 	queuedOctets    = 1
 	dayOctets       = 2
@@ -86,7 +86,8 @@ func NewSigner(cfg Config) (*Signer, error) {
 	return s, nil
 }
 
-// ReversePath is the address that bounces of a delivery come to. task is above 0.
+// ReversePath is the address that bounces of a delivery come to. task is above 0; queued is when it
+// was last queued.
 func (s *Signer) ReversePath(task int64, queued time.Time, recipient string) string {
 	return s.before + s.Token(task, queued, recipient) + s.after
 }
@@ -94,7 +95,7 @@ func (s *Signer) ReversePath(task int64, queued time.Time, recipient string) str
 // Token is what replaces {token}: letters and digits, which can also be an ENVID (RFC 3461 4.4).
 func (s *Signer) Token(task int64, queued time.Time, recipient string) string {
 	k := s.keys[0]
-	b := append(binary.AppendUvarint(nil, uint64(task)), lowest(queued))
+	b := append(binary.AppendUvarint(nil, uint64(task)), lowOctet(queued))
 	b = binary.BigEndian.AppendUint16(b, uint16(s.now().Unix()/int64(day/time.Second)))
 	b = append(b, k.recipient(recipient)...)
 	return encoding.EncodeToString(append(b, k.sign(b)...))
@@ -110,11 +111,11 @@ type Ref struct {
 	by        *key
 }
 
-// Queued reports whether the token was made while its task was queued since then. For about one in
-// 256 other times it says so, too.
-func (r Ref) Queued(since time.Time) bool { return r.queued == lowest(since) }
+// QueuedAt reports whether the token was made for a task queued at that time. It is also true for
+// about one in 256 other times.
+func (r Ref) QueuedAt(t time.Time) bool { return r.queued == lowOctet(t) }
 
-func lowest(t time.Time) byte { return byte(t.Unix()) }
+func lowOctet(t time.Time) byte { return byte(t.Unix()) }
 
 // Is reports whether the token was made for that recipient, in any spelling of the address.
 func (r Ref) Is(recipient string) bool {

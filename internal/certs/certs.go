@@ -160,8 +160,8 @@ func Add(pool *x509.CertPool, path string) error {
 	return nil
 }
 
-// Roots are the certificates of base, and those of a file. A nil base means the system's, and so
-// does a nil result. Without a file it is base.
+// Roots returns the certificates of base and those of a file; without a file it returns base. A nil
+// pool means the system's.
 func Roots(base *x509.CertPool, path string) (*x509.CertPool, error) {
 	if path == "" {
 		return base, nil

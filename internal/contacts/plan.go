@@ -128,8 +128,7 @@ func newIndex(all []Contact) index {
 	return x
 }
 
-// change returns everything that is wrong with an entry. The contact is empty if it cannot be found
-// out who it is.
+// change returns all faults of an entry. Its New is empty if the entry does not identify a contact.
 func (x index) change(e Entry) (Change, error) {
 	if e.Fault != nil && e.Name == "" && e.Email == "" {
 		return Change{}, e.Fault

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestWritableOnAFullDisk: nothing that is rolled back shows that the disk is full.
+// TestWritableOnAFullDisk: a transaction that is rolled back does not show that the disk is full.
 func TestWritableOnAFullDisk(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=4m"); err != nil {

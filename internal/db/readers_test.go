@@ -138,9 +138,9 @@ func TestReplacedFile(t *testing.T) {
 	}
 }
 
-// TestDeletedLog: no connection, open or new, goes on with a log that other processes do not find:
-// each would write to a log of its own. What was committed stays if there is no other process. The
-// log of a link is beside the file.
+// TestDeletedLog: after -wal or -shm was deleted, no connection, open or new, writes, because other
+// processes would not see it. What was committed stays if there is no other process. The path is a
+// link; the log is beside the file that it leads to.
 func TestDeletedLog(t *testing.T) {
 	for _, end := range []string{"-wal", "-shm"} {
 		t.Run(end, func(t *testing.T) {
@@ -179,7 +179,7 @@ func addContact(t *testing.T, db *DB) error {
 	})
 }
 
-// TestLogThatComesBack: a directory that was away, with everything in it, lost nothing.
+// TestLogThatComesBack: a directory that was moved away and back with all its files lost nothing.
 func TestLogThatComesBack(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "disk")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -195,8 +195,8 @@ func TestLogThatComesBack(t *testing.T) {
 	}
 }
 
-// TestLogOfAnother: a log that came and went while a connection was open that has not read since is
-// none of its own.
+// TestLogOfAnother: another process creates and removes a log. A connection that did not read
+// meanwhile never used that log, and goes on.
 func TestLogOfAnother(t *testing.T) {
 	cfg := freshSQLite(t)
 	checkMigrated(t, cfg)

@@ -38,8 +38,8 @@ var errRollBack = errors.New("roll back")
 
 // Writable proves that rows can be read, inserted, changed and deleted in every table of postrider.
 // It changes nothing, and rolls back. Rights that are missing are a *RightsError. It does not wait
-// for a read-only server. Beside an SQLite file it writes 1 MiB: nothing that is rolled back shows
-// that the disk is full.
+// for a read-only server. Beside an SQLite file it also writes 1 MiB, because a transaction that is
+// rolled back does not show that the disk is full.
 func (db *DB) Writable(ctx context.Context) error {
 	tables, err := db.migrator.tables()
 	if err != nil {
@@ -65,8 +65,8 @@ func (db *DB) Writable(ctx context.Context) error {
 	return fmt.Errorf("write to the %s database %s: %w; %s", db.dialect, db.where, err, db.fix(err))
 }
 
-// writeBeside writes a file beside the database and removes it. Whether this user may create one is
-// not asked: with -wal and -shm in place, SQLite need not.
+// writeBeside writes 1 MiB beside the database and removes it. It is not an error if this user may
+// not create files there: while -wal and -shm exist, SQLite creates none.
 func writeBeside(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".check-*")
 	if errors.Is(err, fs.ErrPermission) {

@@ -24,7 +24,7 @@ type soak struct {
 	sent  [][]byte
 	n     int
 
-	within time.Duration // in which all arrive
+	within time.Duration // how long mail arrives
 }
 
 // TestSoak: of all that arrives meanwhile nothing is lost and nothing comes twice, and in the end

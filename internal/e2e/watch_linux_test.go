@@ -76,8 +76,8 @@ func (w *watching) saysOnce(text string) {
 	}
 }
 
-// TestWatchdog: the watchdog of systemd ends `watch` with SIGABRT. Go makes exit status 2 of that,
-// after which the units do not start it again, unless they say otherwise.
+// TestWatchdog: the watchdog of systemd ends `watch` with SIGABRT. Without GOTRACEBACK=crash, Go
+// exits with status 2, after which the units do not start it again.
 func TestWatchdog(t *testing.T) {
 	ofGo := regexp.MustCompile(`(?m)^ *Environment=(GO\w+)=(.*)$`)
 	for _, unit := range []string{"packaging/postrider-watch.service", "docs/operations.md"} {

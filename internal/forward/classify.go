@@ -131,7 +131,8 @@ var rules = []rule{
 	{at: rcptOnly, enhanced: []string{"5.3"}, then: tooMany},
 
 	{at: []Stage{StageMAIL}, codes: []string{"5"}, then: refused, fix: fixKept},
-	// RFC 7372 3: 7.26. A redirect can pass DMARC only by the author's signature.
+	// 7.26: several checks failed (RFC 7372 3). A redirect passes DMARC only by the signature of
+	// the author.
 	{
 		at: []Stage{StageDot}, codes: []string{"5"}, enhanced: []string{"7.26"}, says: []string{"dmarc"},
 		then: refused, fix: fixDMARC,

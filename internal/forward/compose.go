@@ -46,7 +46,7 @@ type Style struct {
 type Trace struct {
 	Inbox  string // its address
 	TaskID int64
-	Queued time.Time // see Envelope
+	Queued time.Time // when the task was queued last
 }
 
 // Origin is where a message came from.

@@ -71,7 +71,7 @@ func TestWhatTheRelayTakes(t *testing.T) {
 					t.Errorf("%d messages at the relay, code %d, want it refused before it is sent", n, code)
 				}
 				if fix := res.Outcomes[0].Fix; (fix == fixFallback) == strings.Contains(tt.name, "too large") {
-					t.Errorf("the fix is %q", fix)
+					t.Errorf("the fix is %q, want another mode, unless the message is too large", fix)
 				}
 				return
 			}

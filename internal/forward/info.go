@@ -19,8 +19,8 @@ type Info struct {
 	Relay    string    // host:port
 	TLS      string    // the version; empty without TLS
 	Login    string    // the mechanism used; empty without a login
-	Sender   string    // that it was told: the configured one, or what SRS makes of it
-	NotNow   *Outcome  // why it does not take mail from it now, as in a pass; nil when it does
+	Sender   string    // named in MAIL: the configured one, or what SRS makes of it
+	NotNow   *Outcome  // why it defers mail from this sender; nil when it does not
 	NoNull   *Outcome  // why it refuses the null reverse-path; nil when it does not
 	Accepted []string  // recipients that it accepts from this sender
 	Refused  []Outcome // those that it does not accept, or not now
@@ -33,10 +33,10 @@ type Info struct {
 }
 
 // Info connects, logs in, names the sender and up to ten of the recipients, resets the transaction
-// (RSET), names the null reverse-path and the last of the recipients, and disconnects. No content
-// is sent, so nobody gets anything. Many relays refuse a sender only at RCPT, so without recipients
-// such a refusal stays unknown. The error is an *Error or the context's, and an *Error is what in a
-// pass is a fault of the relay, and nothing else.
+// (RSET), names the null reverse-path and one accepted recipient, and disconnects. No content is
+// sent, so nobody gets anything. Many relays refuse a sender only at RCPT, so without recipients
+// such a refusal stays unknown. The error is the context's, or an *Error for what a pass counts as
+// a fault of the relay.
 func (r *Relay) Info(ctx context.Context, to []string) (Info, error) {
 	if err := r.acquire(ctx); err != nil {
 		return Info{}, err
@@ -69,7 +69,7 @@ func (r *Relay) Info(ctx context.Context, to []string) (Info, error) {
 }
 
 // null names the null reverse-path and a recipient that was accepted, because Postfix refuses a
-// sender only there. Only a permanent reply counts.
+// sender only at RCPT. Only a permanent reply is a refusal.
 func (i *Info) null(c *conn) {
 	commands := []string{"MAIL FROM:<>"}
 	if i.ascii != "" {

@@ -129,7 +129,7 @@ func (t *Transaction) decideAll(rcpts []address.Address, at Stage, v verdict, re
 		t.restart = t.c.reused() && v == relayDown && slices.Contains(beforeData, at)
 		return t.relay.replied(at, v, rep, fix)
 	}
-	if rep.code < 400 { // against the rules: nobody knows what it waits for
+	if rep.code < 400 { // not a reply to this command, so the state of the session is unknown
 		t.c.dead = true
 		rep.text = fmt.Sprintf("unexpected reply to %s: %s", at, rep.text)
 	}

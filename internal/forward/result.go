@@ -13,7 +13,7 @@ type Envelope struct {
 	// Task is the task of the delivery, for the token in the reverse-path. From is the configured
 	// sender then. 0: the reverse-path names no delivery.
 	Task   int64
-	Queued time.Time // likewise
+	Queued time.Time // when that task was queued last
 	// NullOnly: a relay that refuses the null reverse-path gets no other. Otherwise a bounce of
 	// what was forwarded could come back for ever.
 	NullOnly bool

@@ -157,7 +157,7 @@ func (c *Composer) rewritten(fields []message.Field, m *message.Message, o Origi
 	return b.String() + rest.String() + "\r\n"
 }
 
-// onceRewritten are fields that a message may have once (RFC 5322 3.6, RFC 2045 3).
+// onceRewritten are unique, and those about the body that a message may have once (RFC 2045 3).
 var onceRewritten = append(slices.Clone(unique), "MIME-Version", "Content-Type", "Content-Transfer-Encoding")
 
 // originalName is where the value of a field is kept that a message may have once; empty for

@@ -39,7 +39,8 @@ func (r *Relay) dial(ctx context.Context) (*conn, error) {
 	return r.dialWith(ctx, other)
 }
 
-// newToken returns a token to log in with. by is the refusal of the last one; nil without one.
+// newToken asks for an access token. refused is the last one, which the relay refused, and by its
+// reply; at first they are empty.
 func (r *Relay) newToken(ctx context.Context, refused string, by *Error) (string, error) {
 	token, err := r.cfg.Token(ctx, refused)
 	if err != nil && by != nil {

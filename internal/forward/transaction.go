@@ -16,7 +16,7 @@ type Transaction struct {
 	relay    *Relay
 	from     address.Address
 	task     int64     // of the delivery; 0: the reverse-path names none
-	queued   time.Time // likewise
+	queued   time.Time // when that task was queued last
 	nullOnly bool      // use no other sender if the relay refuses the null one
 	to, rest []address.Address
 	content  *Content

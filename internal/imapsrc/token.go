@@ -21,7 +21,8 @@ type needsLogin interface {
 	NeedsLogin()
 }
 
-// newToken asks for a token. by is the refusal of the last one; nil without one.
+// newToken asks for an access token. refused is the last one, which the server refused, and by its
+// answer; at first they are empty.
 func (c *Conn) newToken(ctx context.Context, refused string, by error) error {
 	if c.cfg.Token == nil {
 		return nil

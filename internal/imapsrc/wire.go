@@ -50,8 +50,8 @@ type wire struct {
 	exists  int64 // messages in the open folder; -1 before the server says it
 	arrived bool  // one more than there were, since the folder was opened
 	listed  bool  // the last tagged response is an OK that lists the capabilities
-	locked  bool  // it is an OK that says that the folder is read-only
 
+	readOnly bool // the last tagged response is an OK with READ-ONLY
 	expunges bool // UID EXPUNGE is running
 
 	holding bool

@@ -23,7 +23,7 @@ func (w *wire) findStatus(p []byte) bool {
 		}
 		line := string(w.line)
 		if !strings.HasPrefix(line, "* ") {
-			w.listed, w.locked = listsCapabilities(line), opensReadOnly(line)
+			w.listed, w.readOnly = listsCapabilities(line), opensReadOnly(line)
 		}
 		switch words := strings.Fields(strings.ToUpper(line)); {
 		case len(words) != 3:
@@ -102,7 +102,7 @@ func (w *wire) capabilitiesListed() bool {
 func (w *wire) isReadOnly() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.locked
+	return w.readOnly
 }
 
 func (w *wire) uidsStick() bool {

@@ -94,7 +94,7 @@ func (c *contentReader) unread(why string) {
 	}
 }
 
-// whole notes if the rest of a header would be read as the text.
+// whole checks that these are all fields of a header. Otherwise its rest is read as text.
 func (c *contentReader) whole(fields []Field) {
 	if GoesOn(fields) {
 		c.incomplete("a header is longer than 1 MiB or 10,000 fields")

@@ -12,7 +12,7 @@ type Field struct {
 // junk reports whether a line is neither a field nor the empty line.
 func (f Field) junk() bool { return f.Name == "" && len(bytes.TrimSpace(f.Raw)) > 0 }
 
-// GoesOn reports whether these are not all fields of a header.
+// GoesOn reports whether these are only the beginning of a header: it has more than is parsed.
 func GoesOn(fields []Field) bool {
 	last := fields[len(fields)-1]
 	return last.Name != "" || last.junk()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Limits of what is parsed of a header. The rest is still forwarded. Short fields take many times
+// How much of a header is parsed. The rest is still forwarded. Short fields take many times
 // their size in memory, and many messages are in memory at once.
 const (
 	maxHeader = 1 << 20 // octets

@@ -43,7 +43,7 @@ func htmlText(s string) string {
 		tag := atom.Lookup(name)
 		switch {
 		case tag == atom.Noscript: // also <noscript/>, which is a start tag
-			z.NextIsNotRawText() // mail programs run no scripts, and so display it
+			z.NextIsNotRawText() // mail programs run no scripts, so they display it
 		case kind == html.StartTagToken && skip == 0 && hidden[tag]:
 			skip = tag
 		case kind == html.EndTagToken && tag == skip:

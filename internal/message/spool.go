@@ -42,8 +42,8 @@ type Spool struct {
 	fixed bool // see Changed
 }
 
-// Check reports why a message that is too large for memory cannot be kept: it writes a temporary
-// file of 1 MiB, which disappears.
+// Check writes a temporary file of 1 MiB, as a message does that is too large for memory, and
+// removes it.
 func (s *Spooler) Check() error {
 	b := (&Spooler{Dir: s.Dir}).New()
 	_, err := b.Write(make([]byte, 1<<20))

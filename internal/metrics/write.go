@@ -99,7 +99,7 @@ func CheckFile(path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(make([]byte, 1<<20)) // a disk that is full may take an empty file
+	_, err = f.Write(make([]byte, 1<<20)) // an empty file may fit on a full disk
 	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 

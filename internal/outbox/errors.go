@@ -12,7 +12,7 @@ var ErrGone = errors.New("the destination wants no more events")
 // Refused reports that the destination will never take this message.
 type Refused struct {
 	Err    error
-	Unsent bool // this host refused it, perhaps: that says nothing of the destination
+	Unsent bool // perhaps this host refused it, so it does not show that the destination works
 }
 
 func (e *Refused) Error() string { return fmt.Sprintf("refused: %v", e.Err) }

@@ -57,7 +57,8 @@ func (f Filter) query(now time.Time) (string, []any) {
 	return "SELECT " + listedColumns + " FROM " + tableOutbox + " WHERE " + strings.Join(where, " AND ") + order, args
 }
 
-// Get fails with ErrNotFound. A waiting action is not visible before the pause of its inbox ends.
+// Get returns ErrNotFound if there is no such entry. A waiting action is not visible before the
+// pause of its inbox ends.
 func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
 	rows, err := db.Read(ctx, s.db, entryInto, sqlEntry, id)
 	switch {
@@ -74,8 +75,8 @@ func (s *Store) Get(ctx context.Context, id int64) (Entry, error) {
 	if err != nil {
 		return Entry{}, fmt.Errorf("read until when the actions of inbox %d pause: %w", e.InboxID, err)
 	}
-	for _, until := range paused {
-		at := time.UnixMicro(until).UTC()
+	if len(paused) > 0 {
+		at := time.UnixMicro(paused[0]).UTC()
 		e.VisibleAt = &at
 	}
 	return e, nil

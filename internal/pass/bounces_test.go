@@ -88,8 +88,9 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestReversePathOfARetry: a server with greylisting takes a retry, because its reverse-path is the
-// same. After a bounce it is another one: a report about the first attempt says nothing of it.
+// TestReversePathOfARetry: a server with greylisting accepts a retry, because its reverse-path is
+// the same. A task that is requeued after a bounce gets another one: a late report about the first
+// attempt does not count.
 func TestReversePathOfARetry(t *testing.T) {
 	var mu sync.Mutex
 	known := map[string]bool{}

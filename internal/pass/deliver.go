@@ -108,8 +108,8 @@ func (d *deliverer) send(ctx context.Context, j *job, ds []tasks.Delivery) (task
 	a.content, err = d.compose(ctx, j)
 	env := forward.Envelope{}
 	if err == nil {
-		of := j.claim.Task
-		env = d.pass.Relay.Envelope(j.msg, forward.Trace{Inbox: d.in.Address, TaskID: of.ID, Queued: of.QueuedAt}, a.to)
+		t := j.claim.Task
+		env = d.pass.Relay.Envelope(j.msg, forward.Trace{Inbox: d.in.Address, TaskID: t.ID, Queued: t.QueuedAt}, a.to)
 	}
 	for len(env.To) > 0 && err == nil {
 		env.To, err = d.transact(ctx, j, a, env)

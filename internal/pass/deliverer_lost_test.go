@@ -119,7 +119,8 @@ func TestLeaseLostBeforeItIsReleased(t *testing.T) {
 	})
 }
 
-// TestLeaseLostBeforeItWaits: what one recipient got counts, although another waits for a copy.
+// TestLeaseLostBeforeItWaits: one recipient has the message, and another waits for a copy. The
+// claim counts as to be retried.
 func TestLeaseLostBeforeItWaits(t *testing.T) {
 	onSite(t, func(t *testing.T, s *site) {
 		s.relay.reply = func(_, to string) forward.Status {

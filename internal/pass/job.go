@@ -106,8 +106,8 @@ func (d *deliverer) ended(j *job, s tasks.Status, ds []tasks.Delivery, err error
 	return "", err
 }
 
-// afterLoss is how a claim counts whose lease was lost: to be retried if the message may have
-// arrived, because whoever has the task now does not know that it did.
+// afterLoss is how a claim counts that lost its lease: to be retried if the message may have
+// arrived, because the new worker of the task does not know that it did.
 func afterLoss(ds []tasks.Delivery) tasks.Status {
 	if slices.ContainsFunc(ds, func(to tasks.Delivery) bool {
 		return to.Status == tasks.Sending || to.Status == tasks.Delivered && to.DeliveredAt == nil

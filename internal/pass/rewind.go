@@ -18,14 +18,14 @@ type Rewind struct {
 	Fresh      int // these the next run registers
 }
 
-// New reports whether the folder was never scanned, so that there is no cursor to move.
-func (r Rewind) New() bool { return r.Folder.InitializedAt == nil }
+// Unscanned reports whether the folder was never scanned, so that there is no cursor to move.
+func (r Rewind) Unscanned() bool { return r.Folder.InitializedAt == nil }
 
 // Moves reports whether the cursor is above its new place.
 func (r Rewind) Moves() bool { return r.To < r.Folder.LastSeenUID }
 
 // PlanRewind finds out on the server where the cursors of the folders would go. It changes nothing.
-// A folder that was never scanned is an error only if there is no other one.
+// Of several folders, those that were never scanned do not move. It is an error if all are.
 func PlanRewind(
 	ctx context.Context, src Source, known tasks.Registrar, in inbox.Inbox, back inbox.Back,
 ) ([]Rewind, error) {
@@ -36,7 +36,7 @@ func PlanRewind(
 	var plans []Rewind
 	for _, f := range folders {
 		p := Rewind{Folder: f, To: back.UID}
-		if p.New() && slices.ContainsFunc(folders, func(f inbox.Folder) bool { return f.InitializedAt != nil }) {
+		if p.Unscanned() && slices.ContainsFunc(folders, func(f inbox.Folder) bool { return f.InitializedAt != nil }) {
 			plans = append(plans, p)
 			continue
 		}
@@ -49,7 +49,7 @@ func PlanRewind(
 }
 
 func (r *Rewind) plan(ctx context.Context, src Source, known tasks.Registrar, in inbox.Inbox, since string) error {
-	if r.New() {
+	if r.Unscanned() {
 		return fmt.Errorf("folder %q was never scanned and has no cursor yet; "+
 			"to choose where it begins: `postrider inbox set %s --start all`",
 			r.Folder.Name, text.Arg(in.Address))

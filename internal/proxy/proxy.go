@@ -90,8 +90,8 @@ func (d Dialer) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// Late is cause, the end of the time for a connection, in place of an error of Dial. It names who
-// did not answer, if that was a proxy or a name server.
+// Late is the error of a Dial that ran out of time, which is cause. It names the proxy or the name
+// server that did not answer.
 func Late(err, cause error) error {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return err
@@ -203,7 +203,7 @@ func askConnect(conn net.Conn, user *url.Userinfo, target string) error {
 	}
 	version, code, _ := strings.Cut(status, " ")
 	if !strings.HasPrefix(version, "HTTP/1.") || !strings.HasPrefix(code, "2") {
-		for _, s := range secrets { // it may repeat them
+		for _, s := range secrets { // the proxy may repeat them
 			if s != "" {
 				status = strings.ReplaceAll(status, s, "***")
 			}

@@ -40,8 +40,8 @@ func newAddress(s string) text {
 	return text{shown: s, folded: folded, wide: folded}
 }
 
-// noAt replaces what would become a second @ when it is folded: clerk@evil.example＠court.example is
-// not of court.example.
+// noAt replaces what folding would turn into a second @: clerk@evil.example＠court.example is not an
+// address of court.example.
 var noAt = strings.NewReplacer("＠", "\ufffd", "﹫", "\ufffd")
 
 // pattern is what a text is compared with.

@@ -6,8 +6,8 @@ import (
 )
 
 // NoFiles is what to do if an error of the operating system says that this process can open no more
-// files; empty for other errors. A connection is a file, too. It looks at the text, because that is
-// all that an error of a lookup in the DNS has of its cause.
+// files; empty for other errors. A connection is a file, too. It looks at the text, because a
+// *net.DNSError does not wrap its cause.
 func NoFiles(err error) string {
 	if err == nil || !strings.Contains(err.Error(), syscall.EMFILE.Error()) {
 		return ""

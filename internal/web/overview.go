@@ -131,7 +131,7 @@ func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox, audits []
 	}
 	for _, d := range report.Events {
 		stopped := d.Stopped()
-		if !ails(d) {
+		if !failing(d) {
 			continue
 		}
 		n := need{Title: fmt.Sprintf("%s: %d waiting, %d dead", d.Title(), d.Live(), d.Dead()), Says: d.LastError}
@@ -148,8 +148,8 @@ func (b *overviewBody) need(report status.Report, boxes []inbox.Inbox, audits []
 	}
 }
 
-// ails reports whether a destination of events is listed without an alert.
-func ails(d outbox.Standing) bool { return d.LastError+d.Stopped() != "" || d.Dead() > 0 }
+// failing reports whether a destination of events is listed even without an alert.
+func failing(d outbox.Standing) bool { return d.LastError+d.Stopped() != "" || d.Dead() > 0 }
 
 // bounded are the first needs of a kind, and one that leads to the rest.
 func bounded(all []need, rest need) []need {
@@ -262,11 +262,11 @@ func inboxNeeds(report status.Report, boxes []inbox.Inbox) (out []need) {
 	return bounded(out, need{Title: "More inboxes that cannot be read", Link: "/inboxes?show=failing"})
 }
 
-// alertNeeds are the numbers above their limits, but not those of destinations that are listed
-// anyway.
+// alertNeeds are the numbers above their limits, except those of failing destinations, which are
+// listed anyway.
 func alertNeeds(report status.Report) (out []need) {
 	for _, a := range report.Alerts {
-		listed := func(d outbox.Standing) bool { return d.Name == a.Destination && ails(d) }
+		listed := func(d outbox.Standing) bool { return d.Name == a.Destination && failing(d) }
 		if slices.ContainsFunc(report.Events, listed) {
 			continue
 		}

@@ -108,7 +108,7 @@ func (p *kafka) judge(ctx context.Context, err error) error {
 		return nil
 	}
 	said := fmt.Errorf("produce to the topic %s in %s: %w", p.topic, p.at.name(), because(ctx, err))
-	tooLarge := errors.Is(err, kerr.MessageTooLarge) // the library has a limit of its own
+	tooLarge := errors.Is(err, kerr.MessageTooLarge) // perhaps for the library, which has a limit of its own
 	if tooLarge || errors.Is(err, kerr.InvalidRecord) {
 		return &outbox.Refused{Err: said, Unsent: tooLarge}
 	}

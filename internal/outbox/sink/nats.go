@@ -88,7 +88,7 @@ func (p *natsPublisher) judge(ctx context.Context, err error) error {
 	var api *jetstream.APIError
 	err = fmt.Errorf("publish to %s in %s: %w", p.subject, p.at.name(), because(ctx, err))
 	switch {
-	case errors.Is(err, nats.ErrMaxPayload): // the library compares it with the limit that the server stated
+	case errors.Is(err, nats.ErrMaxPayload): // the library knows the limit of the server
 		return &outbox.Refused{Err: err, Unsent: true}
 	case errors.As(err, &api) && api.ErrorCode == errMessageTooLarge:
 		return &outbox.Refused{Err: err}

@@ -98,7 +98,7 @@ func (s *Server) Connections() int {
 // Close ends all connections and stops the server.
 func (s *Server) Close() {
 	_ = s.ln.Close()
-	s.running.Wait() // imap.Close must not come while imap.Serve begins
+	s.running.Wait() // imap.Close races with the start of imap.Serve
 	_ = s.imap.Close()
 }
 
