@@ -31,14 +31,15 @@ func (a *app) checkCommand() *cobra.Command {
 		Long: `check tests everything that a run depends on, prints one line for each, and says
 how to fix what fails. It sends no mail.
 
-It tests that the database user can write. It writes 1 MiB beside an SQLite file,
-to TMPDIR (for large messages) and to the directory of metrics.textfile, and
-removes it. It logs in to each inbox and opens its folders. It names the sender
-(forward.envelope_from), up to ten recipients, and the null reverse-path of
-notices to the relay, and ends each transaction before any content. For mode
-auto and arc it queries the DNS. It tests that the bounce inbox is active, that
-the hook exists, and that the files of web can be used; it does not run the
-hook. --inbox and --label choose inboxes; the rest is always tested.
+It tests that the database user can write. It writes 1 MiB beside an SQLite
+file, to TMPDIR (for large messages) and to the directory of metrics.textfile,
+and removes it. It logs in to each inbox and opens its folders. It names the
+sender (forward.envelope_from), up to ten recipients, and the null
+reverse-path of notices to the relay, and ends each transaction before any
+content. For mode auto and arc it queries the DNS. It tests that the bounce
+inbox is active, that the hook exists, and that the files of web can be used;
+it does not run the hook. --inbox and --label choose inboxes; the rest is
+always tested.
 
 With more than ` + many + ` inboxes it prints a summary and those that fail; --all prints
 all. The exit code is 75 when something fails, and 1 when everything does.
