@@ -127,7 +127,7 @@ func (a *App) explain(err error, secrets ...string) error {
 	e := &AppError{
 		App: a.Name, Reason: "the provider refuses it (" + said + ")", Fix: "check it against docs/providers.md",
 	}
-	if refused.ErrorCode == "" { // a 404, see busy, see busy
+	if refused.ErrorCode == "" { // a 404, see busy
 		e.Reason = fmt.Sprintf("there is no token endpoint at %s (%s)", refused.Response.Request.URL.Redacted(), said)
 	}
 	for _, f := range fixes {
